@@ -15,6 +15,7 @@ from agentd.core.tasks import cancel_task
 from agentd.gateway.admin.api import routes as manage
 from agentd.gateway.admin.api.alerts import AlertTargetEndpoints
 from agentd.gateway.admin.api.batches import BatchEndpoints
+from agentd.gateway.admin.api.budgets import BudgetEndpoints
 from agentd.gateway.admin.api.changes import ChangeEndpoints
 from agentd.gateway.admin.api.channels import ChannelEndpoints
 from agentd.gateway.admin.api.daemon_settings import DaemonSettingsEndpoints
@@ -39,6 +40,7 @@ from agentd.gateway.channels.model import Channel
 from agentd.gateway.channels.store import ChannelRepository
 from agentd.gateway.keys.store import AccessKeyRepository
 from agentd.gateway.management_keys.store import ManagementKeyRepository
+from agentd.gateway.limits.budget_store import BudgetRepository
 from agentd.gateway.models.store import GatewayModelRepository
 from agentd.gateway.secrets.rule_file import load_seed
 from agentd.gateway.secrets.rule_store import SecretRuleStore
@@ -125,6 +127,8 @@ class AdminComponent:
         )
         imports = self._imports = self._build_imports(stored_channels, stored_models)
         keys, management_keys = self._build_key_endpoints()
+        repository = BudgetRepository(layout, gateway.budgets)
+        budgets = BudgetEndpoints(repository, self._keys, gateway.meters, self._clock, journal)
         rules = SecretRuleEndpoints(
             SecretRuleStore(layout, gateway.rules),
             SampleScanner(lambda: gateway.active_rules, secret),
@@ -135,7 +139,7 @@ class AdminComponent:
         settings = GatewaySettingsEndpoints(settings_file, journal)
         daemon = DaemonSettingsEndpoints(self._written.settings, journal, self._written.get_view)
         batches = self._build_batches(channels, models, keys, stored_channels, stored_models)
-        resources = (channels, models, keys, management_keys, rules, targets)
+        resources = (channels, models, keys, management_keys, budgets, rules, targets)
         undoing = (*resources, settings, daemon, *batches)
         return manage.ManagementEndpoints(
             channels=channels,
@@ -144,6 +148,7 @@ class AdminComponent:
             batches=batches,
             keys=keys,
             management_keys=management_keys,
+            budgets=budgets,
             secret_rules=rules,
             alert_targets=targets,
             settings=settings,
@@ -188,8 +193,10 @@ class AdminComponent:
 
     def _build_key_endpoints(self) -> tuple[AccessKeyEndpoints, ManagementKeyEndpoints]:
         clock, journal = self._clock, self.journal
-        entries, meters = _AccessKeyEntries(self._keys), self._gateway.meters
-        keys = AccessKeyEndpoints(self._keys, entries, meters, clock, journal)
+        entries, gateway = _AccessKeyEntries(self._keys), self._gateway
+        keys = AccessKeyEndpoints(
+            self._keys, entries, gateway.meters, gateway.model_spend, clock, journal
+        )
         return keys, ManagementKeyEndpoints(self._management_keys, clock, journal)
 
     def _build_alert_targets(self) -> AlertTargetEndpoints:

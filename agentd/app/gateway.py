@@ -31,7 +31,10 @@ from agentd.gateway.keys.store import AccessKeyRepository
 from agentd.gateway.ledger.bodies import BodyStore
 from agentd.gateway.ledger.ledger import Ledger
 from agentd.gateway.licence.store import LicenceFile, LicenceService
+from agentd.gateway.limits.budget_store import load as load_budgets
+from agentd.gateway.limits.budgets import Budget
 from agentd.gateway.limits.meters import KeyMeters
+from agentd.gateway.limits.model_spend import ModelSpendCounter
 from agentd.gateway.metrics.counters import RequestCounters
 from agentd.gateway.relay import quota_api
 from agentd.gateway.relay.api import GatewayEndpoints, routes
@@ -122,6 +125,10 @@ class ModelGateway:
         self.channels = WatchedFile(
             layout.channels, partial(load_channels, layout), nowhere, self._on_channels_changed
         )
+        no_budgets: Mapping[str, Budget] = {}
+        self.budgets = WatchedFile(
+            layout.budgets, partial(load_budgets, layout), no_budgets, self._on_budgets_changed
+        )
         self.rules = watch_rules(layout, environ, self._on_rules_changed)
         self.log = ServiceLog(layout, clock)
         self.ledger = Ledger(layout, clock)
@@ -131,7 +138,8 @@ class ModelGateway:
         add_record = (self.counters.add_record, self.call_times.add_record, self._updates.add)
         self.ledger.on_recorded += add_record
         self.bodies = BodyStore(layout, partial(self.log.add, "warning", "bodies"))
-        self.meters = KeyMeters(usual.zone, clock)
+        self.meters = KeyMeters(usual.zone, clock, bus.publish)
+        self.model_spend = ModelSpendCounter(self.meters, self.ledger)
         self.incidents = ServiceLogWriter(self.log, clock.monotonic)
         self._tasks = BackgroundTasks()
         self._tracing = TracingService(environ, self.log.add)
@@ -156,7 +164,7 @@ class ModelGateway:
         self._gateway = GatewayEndpoints(
             self._relay, keys, self.get_models, lambda: self.settings.current.max_body
         )
-        self._quota = QuotaEndpoints(keys, self.meters)
+        self._quota = QuotaEndpoints(keys, self.meters, self.model_spend)
 
     @property
     def rows(self) -> tuple[Route, ...]:
@@ -169,7 +177,7 @@ class ModelGateway:
     @property
     def files(self) -> tuple[WatchedFile[Any], ...]:
         """The hand-written files, to be watched; the licence is, too."""
-        return self.settings, self.channels, self.rules
+        return self.settings, self.channels, self.budgets, self.rules
 
     @property
     def active_rules(self) -> SecretRules:
@@ -247,7 +255,9 @@ class ModelGateway:
             mask_for_storage=self._redact_body,
             licence_problem=self._explain_unlicensed,
             is_still_valid=keys.is_still_valid,
-            meter=self.meters.for_key,
+            limits=self.meters.limit_request,
+            count_models=self.model_spend.count_key,
+            announce_limit=self.meters.announcer.on_refused,
             router=self.router,
             suppliers=self.suppliers,
             ledger=self.ledger,
@@ -332,6 +342,10 @@ class ModelGateway:
                         own.append(ExactSecret(id=f"channel-{channel.name}", text=key, mode="hide"))
         self._own_secrets = tuple(own)
         self._apply_rules()
+
+    def _on_budgets_changed(self) -> None:
+        self.log_edit(self.budgets)
+        self.meters.set_budgets(self.budgets.current.values())
 
     def _on_rules_changed(self) -> None:
         self.log_edit(self.rules)

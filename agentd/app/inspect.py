@@ -19,6 +19,7 @@ from agentd.gateway.keys.file import AccessKeyFile
 from agentd.gateway.ledger.day_report import read_report_position
 from agentd.gateway.licence.store import LicenceFile
 from agentd.gateway.management_keys.file import ManagementKeyFile
+from agentd.gateway.limits import budget_store
 from agentd.gateway.secrets import rule_file as secrets_rule_file
 from agentd.gateway.secrets.rule_file import check_seed
 from agentd.gateway.settings import store as settings_store
@@ -104,6 +105,7 @@ def find_gateway_problems(layout: Layout) -> list[ConfigProblem]:
     """
     found = collect_problems(lambda: channels_store.check(layout))
     found += collect_problems(lambda: settings_store.load(layout))
+    found += collect_problems(lambda: budget_store.load(layout))
     found += collect_problems(lambda: secrets_rule_file.check_rules(layout))
     found += collect_problems(lambda: alert_targets.check(layout))
     found += collect_problems(LicenceFile(layout).read_issuers)
@@ -126,7 +128,7 @@ class GatewayInspection:
         self._layout = layout
         self._files = (
             *(layout.models, layout.channels, layout.gateway_settings, layout.secret_rules),
-            *(layout.access_keys, layout.management_keys, layout.alert_targets),
+            *(layout.access_keys, layout.management_keys, layout.budgets, layout.alert_targets),
             *(layout.licence, layout.licence_issuers),
         )
         self._seen: tuple[FileStamp | None, ...] | None = None

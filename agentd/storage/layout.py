@@ -30,6 +30,11 @@ class Layout(Struct, frozen=True):
         return join(self.config, "channels.yml")
 
     @property
+    def budgets(self) -> str:
+        """The limits that access keys share, written by hand and by the API."""
+        return join(self.config, "budgets.yml")
+
+    @property
     def gateway_settings(self) -> str:
         """The settings of the model gateway, written by hand and by the API."""
         return join(self.config, "proxy.yml")

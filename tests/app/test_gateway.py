@@ -11,7 +11,8 @@ from agentd.app.gateway import ModelGateway
 from agentd.core.clock import SystemClock
 from agentd.core.events import EventBus
 from agentd.gateway.keys.file import AccessKeyFile
-from agentd.gateway.keys.model import KeyLimits, issue
+from agentd.gateway.keys.limits import KeyLimits
+from agentd.gateway.keys.model import issue
 from agentd.gateway.keys.store import AccessKeyRepository
 from agentd.models.model import Models
 from tests.conftest import until

@@ -10,7 +10,8 @@ from msgspec import structs
 
 from agentd.core.clock import format_iso
 from agentd.gateway.keys.file import AccessKeyFile
-from agentd.gateway.keys.model import AccessKey, KeyLimits, SecretHash, issue
+from agentd.gateway.keys.limits import KeyLimits
+from agentd.gateway.keys.model import AccessKey, SecretHash, issue
 from agentd.gateway.licence.store import LicenceFile
 from agentd.storage.document import make_folder
 from agentd.storage.layout import Layout

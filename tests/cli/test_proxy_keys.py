@@ -14,7 +14,8 @@ from agentd.core.clock import SystemClock
 from agentd.core.errors import Unauthorized
 from agentd.gateway.keys.file import AccessKeyFile
 from agentd.gateway.keys.keyring import Keyring
-from agentd.gateway.keys.model import AccessKey, KeyLimits, issue
+from agentd.gateway.keys.limits import KeyLimits
+from agentd.gateway.keys.model import AccessKey, issue
 from agentd.storage.layout import Layout
 
 

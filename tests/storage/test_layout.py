@@ -25,7 +25,8 @@ from agentd.core.ids import HighWaterMarks
 from agentd.gateway.export.days import Chunk, DayProgress
 from agentd.gateway.export.state_store import ExportFileContents
 from agentd.gateway.keys.file import AccessKeysYml
-from agentd.gateway.keys.model import AccessKey, KeyLimits, SecretHash
+from agentd.gateway.keys.limits import KeyLimits
+from agentd.gateway.keys.model import AccessKey, SecretHash
 from agentd.live.event_log import IndexLine
 from agentd.storage.layout import Layout
 from agentd.system.process_identity import Process

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from decimal import Decimal
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from msgspec import Struct, structs
+from msgspec import NODEFAULT, Struct, structs
 
 from agentd.auth.key_renewals import RenewalFile
 from agentd.auth.revoked_keys import RevokedKey, RevokedKeys
@@ -533,11 +533,22 @@ def _to_plain(value: Struct) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     for field in structs.fields(value):
         one = getattr(value, field.name)
-        if not field.required and one == field.default:
+        if not field.required and one == _get_default(field):
             continue
-        if isinstance(one, Struct):
-            one = _to_plain(one)
-        elif isinstance(one, Decimal):
-            one = Decimal(f"{one:f}")
-        fields[field.name] = one
+        fields[field.name] = _to_plain_value(one)
     return fields
+
+
+def _to_plain_value(value: object) -> object:
+    match value:
+        case Struct():
+            return _to_plain(value)
+        case dict():
+            return {name: _to_plain_value(one) for name, one in value.items()}
+        case Decimal():
+            return Decimal(f"{value:f}")
+    return value
+
+
+def _get_default(field: structs.FieldInfo) -> object:
+    return field.default if field.default_factory is NODEFAULT else field.default_factory()

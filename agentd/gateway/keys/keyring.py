@@ -22,6 +22,8 @@ class Keyring:
         self, keys: Iterable[AccessKey] = (), pending: Iterable[PendingReissue] = ()
     ) -> None:
         self._by_id = {key.id: key for key in keys}
+        self.with_model_limits = tuple(key for key in self._by_id.values() if key.model_limits)
+        """The keys that have limits on models."""
         self._pending = {one.key_id: one for one in pending}
 
     def __len__(self) -> int:

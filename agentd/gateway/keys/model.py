@@ -7,8 +7,8 @@ no secret: it finds the key among thousands by one look, so one salted SHA-256 d
 import hmac
 import re
 import unicodedata
+from collections.abc import Iterator
 from datetime import timedelta
-from decimal import Decimal
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from hashlib import sha256
@@ -18,68 +18,31 @@ from typing import Annotated, TypeAlias
 from msgspec import Meta, Struct, structs
 
 from agentd.core import ids
-from agentd.core.clock import Timestamp, format_iso, format_iso_rounded_up, parse_iso
+from agentd.core.clock import Timestamp, format_iso_rounded_up, parse_iso
+from agentd.gateway.keys.limits import (
+    GLOB_PATTERN,
+    NO_LIMITS,
+    Glob,
+    KeyLimits,
+    LimitRaise,
+    SoftLimits,
+    WarnShare,
+    parse_moment,
+    raise_limits,
+)
 
 PREFIX = ids.ACCESS_KEY_PREFIX
 _KEY_ID = re.compile("[A-Za-z0-9]{12}")
 KEY_PATTERN = re.compile(r"sk-agentd-([A-Za-z0-9]{12})-[A-Za-z0-9]{32}")
 """The form of our keys; its group is the key's id."""
 
-MAX_USD = 10**9
-"""The highest limit."""
+MAX_LABEL = 100
+"""The longest owner or tag, in characters."""
 
-MIN_EXPONENT = -12
-"""The smallest power of ten in which an amount is shown."""
+MAX_TAGS = 20
+"""The most tags of one key."""
 
 Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=100)]
-Glob: TypeAlias = Annotated[
-    str,
-    Meta(
-        pattern="^[A-Za-z0-9._:/@+*?-]{1,200}$",
-        extra={"form": "a name, or a pattern such as gpt-*"},
-    ),
-]
-"""A name of a model or channel, or a pattern of names: ``*`` is any letters, ``?`` is one."""
-
-Count: TypeAlias = Annotated[int, Meta(ge=0, le=10**12)]
-
-
-class KeyLimits(Struct, frozen=True, omit_defaults=True):
-    """The limits of a key; ``None`` is unlimited, 0 forbids everything.
-
-    Money in USD per window of the configured time zone; ``week`` begins on Monday.
-    Raises ``ValueError`` for what is no amount.
-    """
-
-    total: Decimal | None = None
-    """USD in total; never reset."""
-    day: Decimal | None = None
-    """USD a day."""
-    week: Decimal | None = None
-    """USD a week, from Monday on."""
-    month: Decimal | None = None
-    """USD a month."""
-    requests_per_minute: Count | None = None
-    """Requests per minute of the clock."""
-    tokens_per_minute: Count | None = None
-    """Input and output tokens per minute of the clock."""
-    parallel: Count | None = None
-    """Requests at the same time."""
-
-    def __post_init__(self) -> None:
-        for name, limit in structs.asdict(self).items():
-            if isinstance(limit, Decimal) and not _is_amount(limit):
-                raise ValueError(f"{name}: {limit} is not a limit; expected 0 to {MAX_USD} USD")
-
-    @property
-    def has_usd_limit(self) -> bool:
-        """True if any of them is of money."""
-        return (self.total, self.day, self.week, self.month) != (None, None, None, None)
-
-    @property
-    def bounds_spending(self) -> bool:
-        """True if there is a limit of money, or of tokens, which a single reply can pass."""
-        return self.has_usd_limit or self.tokens_per_minute is not None
 
 
 class SecretHash(Struct, frozen=True):
@@ -122,6 +85,18 @@ class AccessKey(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Addresses and networks (CIDR) of its callers; absent: all, empty: none."""
     limits: KeyLimits = KeyLimits()
     """The limits on its spending and usage."""
+    model_limits: dict[Glob, KeyLimits] = {}
+    """Limits on requests for some models, by name or pattern; all that match hold."""
+    soft_limits: SoftLimits = SoftLimits()
+    """Amounts that warn when they are spent."""
+    warn_at: WarnShare | None = None
+    """The share of each limit in USD that warns when it is spent, such as 0.8; null: none does."""
+    raised: LimitRaise | None = None
+    """Higher limits for a while."""
+    owner: Annotated[str, Meta(max_length=MAX_LABEL)] = ""
+    """Who answers for its spending, such as an address or a team; empty: nobody."""
+    tags: tuple[Annotated[str, Meta(min_length=1, max_length=MAX_LABEL)], ...] = ()
+    """Words by which keys are grouped, such as a project or a cost centre."""
     keep_bodies: bool = False
     """True if the bodies of its requests are stored, with secrets masked."""
     before: SecretHash | None = None
@@ -139,10 +114,12 @@ class AccessKey(Struct, frozen=True, kw_only=True, omit_defaults=True):
             raise ValueError("name: expected visible characters, without blanks at the ends")
         if self.addresses:
             parse_networks(self.addresses)
+        if self.owner or self.tags or self.model_limits:
+            _require_valid_groups(self)
         for field in ("created", "expires", "before_until"):
             text = getattr(self, field)
             if text is not None:
-                structs.force_setattr(self, field, _parse_moment(field, text))
+                structs.force_setattr(self, field, parse_moment(field, text))
         if (self.before is None) != (self.before_until is None):
             raise ValueError("before and before_until go together; one is missing")
 
@@ -169,6 +146,25 @@ class AccessKey(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def may_come_from(self, address: str) -> bool:
         """Return whether requests of the key may come from this address of a client."""
         return self.addresses is None or _is_within(address, self.addresses)
+
+    def get_limits(self, now: Timestamp) -> KeyLimits:
+        """Return the limits that hold at a moment, with those that are raised then."""
+        if self.raised is None or now >= self.raised.until:
+            return self.limits
+        return raise_limits(self.limits, self.raised.limits)
+
+    def iter_model_limits(self, model: str, now: Timestamp) -> Iterator[tuple[str, KeyLimits]]:
+        """Iterate over the limits that hold for a model, each with its name or pattern."""
+        for pattern in self.model_limits:
+            if fnmatchcase(model, pattern):
+                yield pattern, self.get_model_limits(pattern, now)
+
+    def get_model_limits(self, pattern: str, now: Timestamp) -> KeyLimits:
+        """Return the limits that hold at a moment for what ``model_limits`` names so."""
+        limits = self.model_limits[pattern]
+        if self.raised is None or now >= self.raised.until:
+            return limits
+        return raise_limits(limits, self.raised.models.get(pattern, NO_LIMITS))
 
 
 class PendingReissue(Struct, frozen=True, omit_defaults=True):
@@ -273,13 +269,22 @@ def _is_within(address: str, addresses: tuple[str, ...]) -> bool:
     return any((mapped or found) in network for network in parse_networks(addresses))
 
 
-def _is_amount(limit: Decimal) -> bool:
-    place = limit.as_tuple().exponent
-    return isinstance(place, int) and place >= MIN_EXPONENT and 0 <= limit <= MAX_USD
+def require_label(field: str, text: str) -> None:
+    """Raise ``ValueError`` for an owner or a tag that no terminal could show."""
+    if not text.isprintable() or text != text.strip():
+        raise ValueError(f"{field}: expected visible characters, without blanks at the ends")
 
 
-def _parse_moment(field: str, text: str) -> Timestamp:
-    try:
-        return format_iso(parse_iso(text))
-    except ValueError as error:
-        raise ValueError(f"{field}: {text[:40]!r} is not a time; expected ISO 8601") from error
+def _require_valid_groups(key: AccessKey) -> None:
+    require_label("owner", key.owner)
+    for tag in key.tags:
+        require_label("tags", tag)
+    if len(set(key.tags)) < len(key.tags):
+        raise ValueError("tags: one is listed twice")
+    if len(key.tags) > MAX_TAGS:
+        raise ValueError(f"tags: there are {len(key.tags)}; at most {MAX_TAGS} are possible")
+    for pattern in key.model_limits:
+        if not GLOB_PATTERN.fullmatch(pattern):
+            raise ValueError(
+                f"model_limits: {pattern[:50]!r} is neither a model's name nor a pattern"
+            )

@@ -8,18 +8,27 @@ The present day stays in memory. Every method blocks, and belongs to one thread.
 
 import logging
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
+from functools import partial
 from typing import TypeAlias, TypeVar
 
 from agentd.core.errors import AgentdError, Unavailable
 from agentd.gateway.ledger.balances import CountedSpend, SpendSnapshot, get_stamp, stat_file
+from agentd.gateway.ledger.daily_totals import to_spent
 from agentd.gateway.ledger.day_file import compute_checksum, list_days, read_records, repair_end
 from agentd.gateway.ledger.day_report import CorruptReport, DayFold, DayReportFile, write_report
 from agentd.gateway.ledger.rollup_files import RollupStore
 from agentd.gateway.ledger.rollups import Rollup
-from agentd.gateway.reports.reports import ReportSource
+from agentd.gateway.limits.spend_by_quarter_hour import (
+    SpendByQuarterHour,
+    SpendRow,
+    format_model_account,
+    get_quarter_start,
+    list_model_accounts,
+)
+from agentd.gateway.reports.reports import ReportFilter, ReportSource
 from agentd.storage.checksummed_json import ChecksumMismatch
 from agentd.storage.document import (
     explain_os_error,
@@ -143,6 +152,24 @@ class DailyReports:
         known = self.list_days()
         balance = SpendSnapshot(self._layout, known, self.get_day)
         return balance.count_spend(window_starts, self._today(), self._size, writes=self._writes)
+
+    def count_model_spend(self, since: Mapping[str, str]) -> CountedSpend:
+        """Return what keys spent on each model; ``since`` is the first day (UTC) to count of each.
+
+        The rows are of hours, or of the slots into which these are cut.
+        """
+        sizes = dict[str, int]()
+        sums = SpendByQuarterHour(accounts=partial(list_model_accounts, since.keys()))
+        first = min(since.values(), default="9")
+        for day, one in self.iter_days(first, "9999-12-31"):
+            sizes[day] = one.position.size
+            for key in (key for key, begin in since.items() if begin <= day):
+                for cell, figures in one.iter_cells(ReportFilter(key=key)):
+                    hour, _, minute = cell.hour.partition(":")
+                    start = get_quarter_start(day, int(hour) * 4 + int(minute or 0) // 15)
+                    account = format_model_account(key, cell.model)
+                    sums.add_row(SpendRow(account, start, to_spent(figures.totals)))
+        return CountedSpend(sums, sizes)
 
     def flush(self) -> None:
         """Save the reports that are only in memory; a failure is only logged: nothing is lost."""

@@ -13,7 +13,12 @@ from msgspec import Struct, field
 from agentd.core.clock import Timestamp
 from agentd.core.quantile import Histogram, add_duration
 from agentd.gateway.ledger.record import RequestRecord
-from agentd.gateway.limits.spend_by_quarter_hour import KeySpend, get_quarter
+from agentd.gateway.limits.spend_by_quarter_hour import (
+    KeySpend,
+    get_quarter,
+    iter_shared_accounts,
+    list_accounts,
+)
 from agentd.llm.price import add_amounts
 
 Dimension: TypeAlias = Literal["hour", "model", "channel", "key"]
@@ -43,6 +48,14 @@ class Cell(NamedTuple):
     """The model as callers name it; empty where no channel was asked: it may be any name."""
     channel: str
     key: str
+
+
+class SharedCell(NamedTuple):
+    """The key of a group of requests whose keys had an owner or tag."""
+
+    hour: str
+    account: str
+    """The account of the owner or tag (``spend_by_quarter_hour``)."""
 
 
 class RequestTotals(Struct, array_like=True, gc=False):
@@ -187,9 +200,11 @@ class DailyTotals:
         self.slot = slot
         """Minutes of a slot."""
         self.quarters: dict[int, dict[str, KeySpend]] = {}
-        """The spend of each key by quarter of an hour (``spend_by_quarter_hour``)."""
+        """The spend of each account by quarter of an hour (``spend_by_quarter_hour``)."""
         self.names: dict[str, str] = {}
         """The last name of each key."""
+        self.shared: dict[SharedCell, RequestTotals] = {}
+        """The totals by owner and tag; a request counts in each of its key's."""
         self._total = create_figures()
         self._cells: dict[Cell, Figures] = {}
         self._tables: dict[Dimension, TotalsTable] = {side: {} for side in DIMENSIONS}
@@ -239,9 +254,14 @@ class DailyTotals:
             self._unmerged[cell] = create_figures()
         self._unmerged[cell].add_record(entry)
         spent = self.quarters.setdefault(get_quarter(entry.at), {})
-        if entry.key not in spent:
-            spent[entry.key] = KeySpend()
-        spent[entry.key].add_record(entry)
+        for account in list_accounts(entry):
+            if account not in spent:
+                spent[account] = KeySpend()
+            spent[account].add_record(entry)
+        if entry.owner or entry.tags:
+            for account in iter_shared_accounts(entry):
+                place = SharedCell(cell.hour, account)
+                self.shared.setdefault(place, RequestTotals()).add_record(entry)
         if entry.key_name:
             self.names[entry.key] = entry.key_name
 
@@ -252,6 +272,17 @@ class DailyTotals:
             self._unmerged[cell] = figures.copy()
         else:
             known.add(figures)
+
+    def add_shared_cell(self, cell: SharedCell, totals: RequestTotals) -> None:
+        """Count in what owners and tags have elsewhere."""
+        self.shared.setdefault(cell, RequestTotals()).add(totals)
+
+    def sum_shared(self) -> TotalsTable:
+        """Return the totals of the day by the account of an owner or tag."""
+        table: TotalsTable = {}
+        for cell, totals in self.shared.items():
+            table.setdefault(cell.account, RequestTotals()).add(totals)
+        return table
 
     def _format_slot(self, at: Timestamp) -> str:
         if self.slot == 60:

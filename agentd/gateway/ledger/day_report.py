@@ -22,6 +22,7 @@ from agentd.gateway.ledger.daily_totals import (
     Figures,
     RequestTotals,
     ResponseTimes,
+    SharedCell,
     to_spent,
 )
 from agentd.gateway.ledger.day_file import ReadPosition
@@ -43,6 +44,9 @@ from agentd.storage.layout import Layout
 T = TypeVar("T")
 
 FORMAT = 2
+
+_SHARED = "shared"
+"""The part with the totals of owners and tags, by account and hour; only where there are any."""
 
 
 class CorruptReport(ChecksumMismatch):
@@ -125,12 +129,17 @@ class DayFold:
             for rule, count in totals.hidden.items():
                 yield key, rule, count
 
+    def iter_shared_cells(self) -> Iterator[tuple[SharedCell, RequestTotals]]:
+        """Iterate over the totals of owners and tags."""
+        yield from self.totals.shared.items()
+
     def get_spent(self) -> dict[str, KeySpend]:
-        """Return each key's spend."""
-        return {key: to_spent(totals) for key, totals in self.totals.tables["key"].items()}
+        """Return each account's spend."""
+        tables = (self.totals.tables["key"], self.totals.sum_shared())
+        return {name: to_spent(totals) for table in tables for name, totals in table.items()}
 
     def get_quarters(self) -> dict[int, dict[str, KeySpend]]:
-        """Return each key's spend by quarter hour."""
+        """Return each account's spend by quarter hour."""
         return self.totals.quarters
 
 
@@ -156,6 +165,7 @@ _names = create_decoder(str)
 _totals = create_decoder(RequestTotals)
 _times = create_decoder(ResponseTimes)
 _cells = create_decoder(tuple[str, str, str, RequestTotals, ResponseTimes])
+_shared_cells = create_decoder(tuple[str, RequestTotals])
 _leaks = create_decoder(tuple[str, int])
 _quarters = create_decoder(dict[str, KeySpend])
 _headers = create_decoder(_ColumnHeader)
@@ -278,12 +288,21 @@ class DayReportFile(StoredReport):
         for key, (rule, count) in self._read("leaks", _leaks):
             yield key, rule, count
 
+    def iter_shared_cells(self) -> Iterator[tuple[SharedCell, RequestTotals]]:
+        """Iterate over the totals of owners and tags; a report has none where none is known."""
+        if _SHARED in self._parts:
+            for account, (hour, totals) in self._read(_SHARED, _shared_cells):
+                yield SharedCell(hour, account), totals
+
     def get_spent(self) -> dict[str, KeySpend]:
-        """Return each key's spend."""
-        return {key: to_spent(totals) for key, totals in self.iter_rows("key")}
+        """Return each account's spend."""
+        spent = {key: to_spent(totals) for key, totals in self.iter_rows("key")}
+        for cell, totals in self.iter_shared_cells():
+            spent.setdefault(cell.account, KeySpend()).add(to_spent(totals))
+        return spent
 
     def get_quarters(self) -> dict[int, dict[str, KeySpend]]:
-        """Return each key's spend by quarter hour."""
+        """Return each account's spend by quarter hour."""
         return {int(number): keys for number, keys in self._read("quarters", _quarters)}
 
     def to_fold(self) -> DayFold:
@@ -293,6 +312,7 @@ class DayReportFile(StoredReport):
         fold.saved = fold.position.lines, fold.mtime_ns
         tally = fold.totals
         tally.names, tally.quarters = dict(self.get_key_names()), self.get_quarters()
+        tally.shared = dict(self.iter_shared_cells())
         tally.restore(
             self.head.total.copy(),
             dict(self.iter_cells()),
@@ -317,6 +337,9 @@ def write_report(layout: Layout, fold: DayFold) -> None:
     parts["cells"], parts["cells/model"] = _group_cells(tally, "key"), _group_cells(tally, "model")
     parts["ways"] = sorted({(cell.channel, cell.model) for cell in tally.cells})
     parts["leaks"] = sorted((key, (rule, count)) for key, rule, count in fold.iter_leaks())
+    if tally.shared:
+        cells = sorted(tally.shared.items())
+        parts[_SHARED] = [(cell.account, (cell.hour, totals)) for cell, totals in cells]
     places, lines = encode_table(parts)
     head = DayReportHead(
         FORMAT, fold.day, fold.position, fold.mtime_ns, tally.total, places, fold.slot

@@ -15,6 +15,7 @@ from typing import TypeVar
 from agentd.core.clock import Clock
 from agentd.core.errors import AgentdError, Unavailable
 from agentd.core.local_days import get_slot_minutes
+from agentd.gateway.ledger.balances import CountedSpend
 from agentd.gateway.ledger.daily_reports import DailyReports, prepare_folders
 from agentd.gateway.ledger.daily_totals import RequestTotals
 from agentd.gateway.ledger.day_file import ReadPosition, read_records
@@ -177,9 +178,20 @@ class Ledger:
         The result contains exactly the requests whose ``add_record`` was called before: a caller
         that starts using it without awaiting misses none and counts none twice.
         """
+        return await self._count(lambda: self._days.count_spend(window_starts))
+
+    async def count_model_spend(self, since: Mapping[str, str]) -> SpendByQuarterHour:
+        """Count what keys have spent on each model; as exact as ``count_spend``.
+
+        ``since`` is the first day (UTC) to count of each key, by its id. The accounts are those of
+        ``spend_by_quarter_hour.format_model_account``.
+        """
+        return await self._count(lambda: self._days.count_model_spend(since))
+
+    async def _count(self, count: Callable[[], CountedSpend]) -> SpendByQuarterHour:
         async with self._count_lock:
             assert self._writer, "the ledger is not open"
-            sums, sizes = await self._query(lambda: self._days.count_spend(window_starts))
+            sums, sizes = await self._query(count)
             since = self._added_meanwhile = []
             try:  # between groups: after everything recorded before this moment, before the rest
                 behind = await self._writer.run_between_groups(lambda: self._read_behind(sizes))

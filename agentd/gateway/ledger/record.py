@@ -58,6 +58,10 @@ class RequestRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Id of the access key; empty: no known key."""
     key_name: str = ""
     """Name of the key at that time."""
+    owner: str = ""
+    """Owner of the key at that time; empty: none. Budgets count by it."""
+    tags: tuple[str, ...] = ()
+    """Tags of the key at that time, by which budgets count too."""
     endpoint: str
     """The path that was called, such as ``/v1/chat/completions``."""
     model: str = ""
@@ -114,6 +118,8 @@ class PendingCall(Struct, frozen=True, kw_only=True, omit_defaults=True):
     id: str
     key: str
     key_name: str = ""
+    owner: str = ""
+    tags: tuple[str, ...] = ()
     endpoint: str
     model: str = ""
     channel: str = ""
@@ -137,6 +143,8 @@ class PendingCall(Struct, frozen=True, kw_only=True, omit_defaults=True):
             at=self.begun,
             key=self.key,
             key_name=self.key_name,
+            owner=self.owner,
+            tags=self.tags,
             endpoint=self.endpoint,
             model=self.model,
             channel=self.channel,

@@ -1,4 +1,4 @@
-"""Estimates of when access keys' limits will be used up, at the current rate of use."""
+"""Estimates of when limits will be used up, at the current rate of use."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -7,8 +7,9 @@ from decimal import Decimal
 from msgspec import Struct
 
 from agentd.core.clock import Timestamp, parse_iso
-from agentd.gateway.keys.model import AccessKey
-from agentd.gateway.limits.spend import LimitStatus, Windows
+from agentd.gateway.limits.events import LimitScope
+from agentd.gateway.limits.meters import LimitsStatus
+from agentd.gateway.limits.spend import Windows
 
 DAY_SECONDS = 86400.0
 MIN_RATE_SECONDS = 60.0
@@ -16,12 +17,12 @@ MIN_RATE_SECONDS = 60.0
 
 
 class BurnLine(Struct, frozen=True):
-    """A limit in USD of a key."""
+    """A limit in USD of a key, of models within one, or of what keys share."""
 
     key: str
-    """Its id."""
+    """The access key's id; empty: keys share it."""
     title: str
-    """Its name."""
+    """The name of the access key, the owner or the tag."""
     window: str
     """``total``, ``day``, ``week`` or ``month``."""
     limit: Decimal
@@ -34,31 +35,36 @@ class BurnLine(Struct, frozen=True):
     """When ``used`` is 0 again; null: never."""
     days_left: float | None
     """The days until it is used up, at the rate since its window began (``total``: since the key
-    was made); null where nothing is used."""
+    was made); null where nothing is used, or the beginning is not known."""
     lasts: bool
     """True if it then lasts until it resets."""
+    scope: LimitScope
+    """``key``, ``model``, ``owner`` or ``tag``."""
+    model: str
+    """The model's name or a pattern of names; empty: all models."""
+    budget: str
+    """Name of the budget; empty: it is the key's own."""
 
 
 def compute_burn_down(
-    key: AccessKey, limits: tuple[LimitStatus, ...], windows: Windows, now: Timestamp
+    status: LimitsStatus, created: Timestamp | None, windows: Windows, now: Timestamp
 ) -> Iterator[BurnLine]:
-    """Yield the limits in USD of one key, as they stand."""
+    """Yield the limits in USD as they stand; ``created`` is when what never resets began."""
     moment = parse_iso(now)
     begins = {
-        "total": key.created,
+        "total": created,
         "day": windows.day.start,
         "week": windows.week.start,
         "month": windows.month.start,
     }
-    for one in limits:
+    for one in status.limits:
         if one.name not in begins:
             continue
         limit, used, reserved = (Decimal(each) for each in (one.limit, one.used, one.reserved))
-        since = max((moment - parse_iso(begins[one.name])).total_seconds(), MIN_RATE_SECONDS)
-        left = _count_days_left(limit - used - reserved, used, since)
+        left = _count_days_left(limit - used - reserved, used, begins[one.name], moment)
         yield BurnLine(
-            key=key.id,
-            title=key.name,
+            key=status.holder.key,
+            title=status.holder.name,
             window=one.name,
             limit=limit,
             used=used,
@@ -67,13 +73,21 @@ def compute_burn_down(
             days_left=left,
             lasts=left is None
             or (one.resets is not None and left >= _count_days_until(one.resets, moment)),
+            scope=status.holder.scope,
+            model=status.holder.model,
+            budget=status.holder.budget,
         )
 
 
-def _count_days_left(rest: Decimal, used: Decimal, seconds: float) -> float | None:
+def _count_days_left(
+    rest: Decimal, used: Decimal, begin: Timestamp | None, moment: datetime
+) -> float | None:
     if rest <= 0:
         return 0.0
-    return round(float(rest / used) * seconds / DAY_SECONDS, 3) if used > 0 else None
+    if used <= 0 or begin is None:
+        return None
+    seconds = max((moment - parse_iso(begin)).total_seconds(), MIN_RATE_SECONDS)
+    return round(float(rest / used) * seconds / DAY_SECONDS, 3)
 
 
 def _count_days_until(resets: Timestamp, moment: datetime) -> float:

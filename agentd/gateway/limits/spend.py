@@ -1,4 +1,4 @@
-"""The spend of each access key in its windows, and whether it may spend more.
+"""What an access key, or several that share a budget, spend in windows, and whether it may be more.
 
 Before a call its highest possible cost is reserved; after it the actual cost is counted instead.
 So parallel calls cannot exceed a limit together, except by what a call costs more than was reserved
@@ -20,7 +20,8 @@ from msgspec import Struct
 from agentd.core.clock import Clock, Timestamp, format_iso, format_iso_rounded_up, parse_iso
 from agentd.core.errors import LimitReached
 from agentd.core.local_days import get_day_start, get_local_day
-from agentd.gateway.keys.model import KeyLimits
+from agentd.gateway.keys.limits import NO_LIMITS, KeyLimits, SoftLimits
+from agentd.gateway.limits.events import LimitScope, LimitWindow
 from agentd.llm.price import add_amounts, sum_amounts
 
 NEVER_SECONDS = 86400
@@ -48,7 +49,7 @@ class Windows(Struct, frozen=True):
 
 
 class Used(Struct, frozen=True):
-    """USD that one key has spent, in all and in the windows of now."""
+    """USD that were spent, in all and in the windows of now."""
 
     total: Decimal = Decimal(0)
     day: Decimal = Decimal(0)
@@ -69,17 +70,71 @@ class LimitStatus(Struct, frozen=True, rename="camel"):
     """When ``used`` is 0 again; ``None``: never."""
 
 
-class OverLimit(LimitReached):
-    """A limit of an access key is reached; ``status`` says which, and how much is used."""
+class SoftLimitStatus(Struct, frozen=True):
+    """A soft limit in USD, and its usage."""
 
-    def __init__(self, status: LimitStatus, asked: Decimal | int, retry_after: int) -> None:
-        super().__init__(_describe(status, asked), retry_after)
+    name: LimitWindow
+    amount: Decimal
+    used: Decimal
+    resets: Timestamp | None
+    """When ``used`` is 0 again; ``None``: never."""
+
+    @property
+    def passed(self) -> bool:
+        """True if so much is spent that it warns."""
+        return self.used >= self.amount
+
+
+class LimitHolder(Struct, frozen=True):
+    """What limits are of."""
+
+    scope: LimitScope
+    name: str
+    """Name of the access key, the owner or the tag."""
+    key: str = ""
+    """Id of the access key; empty: keys share it."""
+    model: str = ""
+    """The name or pattern of models within a key."""
+    budget: str = ""
+    """Name of the budget."""
+
+    def describe(self) -> str:
+        """Return how a sentence about one of its limits begins."""
+        match self.scope:
+            case "key":
+                return "The access key's limit"
+            case "model":
+                return f'The access key\'s limit for the model "{self.model}"'
+        return f'The limit of the {self.scope} "{self.name}", which access keys share,'
+
+
+_SOME_KEY = LimitHolder("key", "")
+
+
+class OverLimit(LimitReached):
+    """A limit is reached; ``status`` says which, and how much is used, ``holder`` of what."""
+
+    def __init__(
+        self,
+        status: LimitStatus,
+        asked: Decimal | int,
+        retry_after: int,
+        holder: LimitHolder = _SOME_KEY,
+    ) -> None:
+        super().__init__(_describe(status, asked, holder), retry_after)
         self.status = status
+        self.holder = holder
 
     @property
     def limit_name(self) -> str:
         """The field of ``KeyLimits``, such as ``day``."""
         return self.status.name
+
+    @property
+    def code(self) -> str:
+        """The kind of error in the ledger, such as ``limit_day`` or ``limit_tag_day``."""
+        scope = "" if self.holder.scope == "key" else f"{self.holder.scope}_"
+        return f"limit_{scope}{self.status.name}"
 
 
 class WindowCalendar:
@@ -134,8 +189,11 @@ class Reservation:
         self.open = True
 
 
-class KeyMeter:
-    """The sums of one key. Nothing here waits, so every method is one step for all calls."""
+class UsageMeter:
+    """The sums of a key, or of what keys share.
+
+    Nothing here waits, so every method is one step for all calls.
+    """
 
     def __init__(self, calendar: WindowCalendar, used: Used | None = None) -> None:
         self._calendar = calendar
@@ -161,27 +219,44 @@ class KeyMeter:
         self._roll_windows()
         return Used(self._total, self._day, self._week, self._month)
 
-    def reserve(self, limits: KeyLimits, upper: Decimal, tokens: int) -> Reservation:
-        """Set aside the most USD and tokens that a call can take. Raises ``OverLimit``.
+    def require_room(
+        self,
+        limits: KeyLimits,
+        upper: Decimal,
+        tokens: int,
+        holder: LimitHolder = _SOME_KEY,
+    ) -> None:
+        """Raise ``OverLimit`` if a call that can take so much does not fit the limits.
 
         A limit that is used up lets not even a call through that costs nothing.
         """
         now = self._roll_windows()
-        if limits != _NO_LIMITS:
-            self._require_room(limits, upper, tokens, now)
+        if limits == NO_LIMITS:
+            return
+        asked = {"requests_per_minute": 1, "tokens_per_minute": tokens, "parallel": 1}
+        for limit in self._iter_limits(limits):
+            more = asked.get(limit.name, upper)
+            gone = _add_amounts(limit.used, limit.reserved)
+            if gone >= limit.limit or _add_amounts(gone, more) > limit.limit:
+                raise OverLimit(limit, more, _count_seconds_to_wait(limit, more, now), holder)
+
+    def take(self, upper: Decimal, tokens: int) -> Reservation:
+        """Set aside USD and tokens for a call for which there is room."""
         self._reserved = add_amounts(self._reserved, upper)
         self._tokens_reserved += tokens
         self._parallel += 1
         self._requests += 1
         return Reservation(upper, tokens)
 
-    def extend(
-        self, reservation: Reservation, limits: KeyLimits, upper: Decimal, tokens: int
+    def require_more_room(
+        self,
+        reservation: Reservation,
+        limits: KeyLimits,
+        upper: Decimal,
+        tokens: int,
+        holder: LimitHolder = _SOME_KEY,
     ) -> None:
-        """Set aside at least so much for a call that is under way.
-
-        Raises ``OverLimit`` if there is no room for more; what was reserved stays reserved.
-        """
+        """Raise ``OverLimit`` if a call under way cannot set aside at least so much."""
         usd = add_amounts(upper, reservation.upper.copy_negate())
         more = {"tokens_per_minute": tokens - reservation.tokens}
         more |= {"requests_per_minute": 0, "parallel": 0}  # it is counted already
@@ -190,10 +265,15 @@ class KeyMeter:
             asked = more.get(limit.name, usd)
             gone = _add_amounts(limit.used, limit.reserved)
             if asked > 0 and _add_amounts(gone, asked) > limit.limit:
-                raise OverLimit(limit, asked, _count_seconds_to_wait(limit, asked, now))
-        if usd > 0:
+                wait = _count_seconds_to_wait(limit, asked, now)
+                raise OverLimit(limit, asked, wait, holder)
+
+    def take_more(self, reservation: Reservation, upper: Decimal, tokens: int) -> None:
+        """Set aside at least so much for a call under way for which there is room."""
+        if upper > reservation.upper:
+            more = add_amounts(upper, reservation.upper.copy_negate())
+            self._reserved = add_amounts(self._reserved, more)
             reservation.upper = upper
-            self._reserved = add_amounts(self._reserved, usd)
         if tokens > reservation.tokens:
             self._tokens_reserved += tokens - reservation.tokens
             reservation.tokens = tokens
@@ -225,25 +305,30 @@ class KeyMeter:
         self._roll_windows()
         return tuple(self._iter_limits(limits))
 
-    def _require_room(self, limits: KeyLimits, upper: Decimal, tokens: int, now: Timestamp) -> None:
-        asked = {"requests_per_minute": 1, "tokens_per_minute": tokens, "parallel": 1}
-        for limit in self._iter_limits(limits):
-            more = asked.get(limit.name, upper)
-            gone = _add_amounts(limit.used, limit.reserved)
-            if gone >= limit.limit or _add_amounts(gone, more) > limit.limit:
-                raise OverLimit(limit, more, _count_seconds_to_wait(limit, more, now))
+    def describe_soft_limits(self, soft: SoftLimits) -> tuple[SoftLimitStatus, ...]:
+        """Return each soft limit that is set."""
+        self._roll_windows()
+        return tuple(
+            SoftLimitStatus(name, amount, used, resets)
+            for name, amount, used, resets in self._iter_usd(soft)
+            if amount is not None
+        )
+
+    def _iter_usd(
+        self, limits: KeyLimits | SoftLimits
+    ) -> Iterator[tuple[LimitWindow, Decimal | None, Decimal, Timestamp | None]]:
+        """Yield the amounts of money, used amounts and resets; what never resets comes first."""
+        windows = self._windows
+        yield "total", limits.total, self._total, None
+        yield "month", limits.month, self._month, windows.month.end
+        yield "week", limits.week, self._week, windows.week.end
+        yield "day", limits.day, self._day, windows.day.end
 
     def _iter_limits(self, limits: KeyLimits) -> Iterator[LimitStatus]:
         """Yield limits that never reset, then the latest reset first; the first exceeded counts."""
-        windows, reserved = self._windows, self._reserved
-        for name, limit, used, resets in (
-            ("total", limits.total, self._total, None),
-            ("month", limits.month, self._month, windows.month.end),
-            ("week", limits.week, self._week, windows.week.end),
-            ("day", limits.day, self._day, windows.day.end),
-        ):
-            if limit is not None:
-                yield LimitStatus(name, limit, used, reserved, resets)
+        for window, amount, spent, end in self._iter_usd(limits):
+            if amount is not None:
+                yield LimitStatus(window, amount, spent, self._reserved, end)
         tokens, ends = self._tokens_reserved, self._minute_ends
         for name, count, done, held, resets in (
             ("requests_per_minute", limits.requests_per_minute, self._requests, 0, ends),
@@ -268,9 +353,6 @@ class KeyMeter:
             self._minute, self._minute_ends = now[:_MINUTE_CHARS], _get_next_minute(now)
             self._requests = self._tokens = 0
         return now
-
-
-_NO_LIMITS = KeyLimits()
 
 
 def _carry_over(sum_: Decimal, before: Window, now: Window) -> Decimal:
@@ -315,11 +397,11 @@ _WORDS = {
 }
 
 
-def _describe(status: LimitStatus, requested: Decimal | int) -> str:
+def _describe(status: LimitStatus, requested: Decimal | int, holder: LimitHolder) -> str:
     """Describe it: ``The access key's limit is 5 USD a day: 4.9 USD used, ...``."""
     unit = " USD" if isinstance(status.limit, Decimal) else ""
     limit = f"{_format_amount(status.limit)}{unit} {_WORDS[status.name]}"
-    text = f"The access key's limit is {limit}: "
+    text = f"{holder.describe()} is {limit}: "
     if status.name == "parallel":
         return f"{text}{status.reserved} are under way."
     text += f"{_format_amount(status.used)}{unit} used"

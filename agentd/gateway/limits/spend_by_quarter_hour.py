@@ -1,10 +1,14 @@
-"""The spend of each access key, by quarter of an hour.
+"""The spend of each account, by quarter of an hour.
+
+An account is an access key (by its id), an owner of keys (``owner:ann``), a tag on them
+(``tag:research``), or where models are counted one of a key (``<id>/gpt-5``). What is booked on an
+owner or tag is what its keys spent while they had it.
 
 Quarters of an hour, because the days of every time zone begin at one of them. A row may also cover
 more than a quarter, when nobody will ask for less: it is then named by its first one.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import NamedTuple
@@ -40,12 +44,44 @@ class KeySpend(Struct, array_like=True, gc=False):
 
 
 class SpendRow(NamedTuple):
-    """The spend of a key from ``start`` on, until the next row of that key begins or later."""
+    """The spend of an account from ``start`` on, until its next row begins or later."""
 
-    key: str
+    account: str
     start: datetime
     """The beginning of a quarter of an hour."""
     spent: KeySpend
+
+
+def format_shared_account(scope: str, name: str) -> str:
+    """Return the account of an ``owner`` or a ``tag``; no id of a key has a colon."""
+    return f"{scope}:{name}"
+
+
+def iter_shared_accounts(entry: RequestRecord) -> Iterator[str]:
+    """Iterate over the accounts of the owner and tags that the key of a request had."""
+    if entry.owner:
+        yield format_shared_account("owner", entry.owner)
+    for tag in entry.tags:
+        yield format_shared_account("tag", tag)
+
+
+def list_accounts(entry: RequestRecord) -> Sequence[str]:
+    """Return the accounts of a request: its key, and the owner and tags that it had."""
+    if entry.owner or entry.tags:
+        return [entry.key, *iter_shared_accounts(entry)]
+    return (entry.key,)
+
+
+def list_model_accounts(keys: Container[str], entry: RequestRecord) -> Sequence[str]:
+    """Return the accounts of a request where the models of some keys are counted."""
+    if entry.key not in keys:
+        return ()
+    return (format_model_account(entry.key, entry.model if entry.channel else ""),)
+
+
+def format_model_account(key: str, model: str) -> str:
+    """Return the account of a model within a key."""
+    return f"{key}/{model}"
 
 
 def get_quarter(at: Timestamp) -> int:
@@ -62,46 +98,55 @@ class SpendByQuarterHour:
     """The fold of ledger entries, or of rows that were folded before.
 
     What is asked is exact where no row straddles the moment that is asked for: at every quarter of
-    an hour, unless larger rows were taken in.
+    an hour, unless larger rows were taken in. ``accounts`` returns those of an entry.
     """
 
-    def __init__(self, rows: Iterable[SpendRow] = ()) -> None:
-        self._keys: dict[str, dict[datetime, KeySpend]] = {}
+    def __init__(
+        self,
+        rows: Iterable[SpendRow] = (),
+        accounts: Callable[[RequestRecord], Sequence[str]] = list_accounts,
+    ) -> None:
+        self._accounts: dict[str, dict[datetime, KeySpend]] = {}
+        self._list_accounts = accounts
         for row in rows:
             self.add_row(row)
 
     def add_row(self, row: SpendRow) -> None:
         """Count a row in."""
-        self._get_or_create(row.key, row.start).add(row.spent)
+        self._get_or_create(row.account, row.start).add(row.spent)
 
     def add_quarters(self, day: str, quarters: Mapping[int, Mapping[str, KeySpend]]) -> None:
-        """Count in what each key spent on a day, by the quarter of an hour."""
-        for number, keys in quarters.items():
+        """Count in what each account spent on a day, by the quarter of an hour."""
+        for number, accounts in quarters.items():
             start = get_quarter_start(day, number)
-            for key, spent in keys.items():
-                self._get_or_create(key, start).add(spent)
+            for account, spent in accounts.items():
+                self._get_or_create(account, start).add(spent)
 
     def add_record(self, entry: RequestRecord) -> None:
         """Count a request in."""
-        self._get_or_create(
-            entry.key, get_quarter_start(entry.at[:10], get_quarter(entry.at))
-        ).add_record(entry)
+        start = get_quarter_start(entry.at[:10], get_quarter(entry.at))
+        for account in self._list_accounts(entry):
+            self._get_or_create(account, start).add_record(entry)
 
-    def get_spend(self, key: str, since: datetime | None = None) -> Decimal:
-        """Return a key's spend since a time, in USD; in total if that is ``None``."""
-        known = self._keys.get(key, {})
+    def list_accounts(self) -> Collection[str]:
+        """Return all accounts."""
+        return self._accounts.keys()
+
+    def get_spend(self, account: str, since: datetime | None = None) -> Decimal:
+        """Return an account's spend since a time, in USD; in total if that is ``None``."""
+        known = self._accounts.get(account, {})
         return sum_amounts(
             row.cost for start, row in known.items() if since is None or start >= since
         )
 
     def iter_rows(self) -> Iterator[SpendRow]:
         """Iterate over all rows, in no order."""
-        for key, starts in self._keys.items():
+        for account, starts in self._accounts.items():
             for start, spent in starts.items():
-                yield SpendRow(key, start, spent)
+                yield SpendRow(account, start, spent)
 
-    def _get_or_create(self, key: str, start: datetime) -> KeySpend:
-        known = self._keys.setdefault(key, {})
+    def _get_or_create(self, account: str, start: datetime) -> KeySpend:
+        known = self._accounts.setdefault(account, {})
         found = known.get(start)
         if found is None:
             found = known[start] = KeySpend()

@@ -1,15 +1,14 @@
 """The cost of one request: reserved before the call, recorded once, however it ends."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from decimal import Decimal
-from functools import partial
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from msgspec import Struct, structs
 
 from agentd.core.clock import Clock, Timestamp
 from agentd.gateway.channels.routing import Candidate
-from agentd.gateway.keys.model import AccessKey, KeyLimits
+from agentd.gateway.keys.model import AccessKey
 from agentd.gateway.ledger.record import (
     FailedTry,
     Outcome,
@@ -29,8 +28,6 @@ from agentd.llm.dialects.caller import RequestSummary
 from agentd.llm.dialects.service_tier import mentions_paid_tools
 from agentd.llm.price import NO_USAGE, Usage
 
-R = TypeVar("R")
-
 
 class ReservedCall(Struct, frozen=True):
     """The amounts reserved for a call of one candidate."""
@@ -42,19 +39,20 @@ class ReservedCall(Struct, frozen=True):
     """Upper bound of the cost."""
 
 
-class SpendMeter(Protocol[R]):
-    """Counts what one key spends; ``spend.KeyMeter`` is one."""
+class ApplicableLimits(Protocol):
+    """The limits of a request (``gateway.limits.request_limits.RequestLimits``)."""
 
-    def reserve(self, limits: KeyLimits, upper: Decimal, tokens: int) -> R:
-        """Reserve what a call may cost; raises ``OverLimit``."""
+    @property
+    def bounds_spending(self) -> bool:
+        """True if a limit of money or tokens is among them."""
         ...
 
-    def extend(self, reservation: R, limits: KeyLimits, upper: Decimal, tokens: int) -> None:
-        """Reserve at least so much for a call under way; raises ``OverLimit``."""
+    def reserve(self, upper: Decimal, tokens: int) -> None:
+        """Reserve what a call may cost, or what is missing of that; raises ``OverLimit``."""
         ...
 
-    def settle(self, reservation: R, cost: Decimal, tokens: int, at: Timestamp) -> None:
-        """Replace a reservation by the actual cost."""
+    def settle(self, cost: Decimal, tokens: int, at: Timestamp) -> None:
+        """Replace what was reserved by the actual cost."""
         ...
 
 
@@ -115,8 +113,8 @@ class RequestAccounting:
         self._has_fee = False
         """True if the supplier's own tools were used, whose cost is unknown."""
         self._output = OutputTokenEstimator(request.endpoint.dialect)
-        self._extend: Callable[[KeyLimits, Decimal, int], None] | None = None
-        self._settle: Callable[[Decimal, int, Timestamp], None] | None = None
+        self.limits: ApplicableLimits | None = None
+        """The limits of the request, and what is reserved of them; None: not known yet."""
 
     @property
     def key(self) -> AccessKey:
@@ -128,18 +126,6 @@ class RequestAccounting:
         """The fallback model that was called last; empty: none, or the requested one."""
         called = self._candidate.model if self._candidate else self.summary.model
         return "" if called == self.summary.model else called
-
-    def reserve(self, meter: SpendMeter[R], limits: KeyLimits, upper: Decimal, tokens: int) -> None:
-        """Reserve what the request may cost, or as much as is missing of that.
-
-        Raises ``OverLimit``.
-        """
-        if self._extend:
-            self._extend(limits, upper, tokens)
-            return
-        reservation = meter.reserve(limits, upper, tokens)
-        self._extend = partial(meter.extend, reservation)
-        self._settle = partial(meter.settle, reservation)
 
     def on_attempt(self, candidate: Candidate) -> None:
         """Count an attempt: the channel is called next."""
@@ -197,6 +183,8 @@ class RequestAccounting:
             id=request.id,
             key=request.key.id,
             key_name=request.key.name,
+            owner=request.key.owner,
+            tags=request.key.tags,
             endpoint=request.endpoint.path,
             model=summary.model,
             channel=candidate.channel.name,
@@ -221,8 +209,8 @@ class RequestAccounting:
         self.mark_stage("total")
         cost, usage = self._compute_cost(outcome)
         at = self._clock.now()
-        if self._settle:
-            self._settle(cost.cost, usage.total_input + usage.total_output, at)
+        if self.limits:
+            self.limits.settle(cost.cost, usage.total_input + usage.total_output, at)
         return self._make_record(outcome, status, error, cost, usage, at)
 
     def _make_record(
@@ -240,6 +228,8 @@ class RequestAccounting:
             at=at,
             key=request.key.id,
             key_name=request.key.name,
+            owner=request.key.owner,
+            tags=request.key.tags,
             endpoint=request.endpoint.path,
             model=summary.model,
             channel=candidate.channel.name if candidate else "",

@@ -61,7 +61,7 @@ def from_error(error: AgentdError) -> GatewayError:
     if isinstance(error, AllChannelsCoolingDown) and error.rate_limited:
         kind = "rate_limit"
     if isinstance(error, OverLimit):
-        name = f"limit_{error.limit_name}"
+        name = error.code
         kind = (
             "limit" if error.limit_name in _SPEND_LIMITS else "rate_limit"
         )  # clients wait and retry

@@ -19,7 +19,7 @@ from agentd.gateway.pricing.bounds import (
     compute_upper_bound,
     settle_pricing,
 )
-from agentd.gateway.relay.accounting import RequestAccounting, ReservedCall
+from agentd.gateway.relay.accounting import ApplicableLimits, RequestAccounting, ReservedCall
 from agentd.gateway.relay.attempts import FailedAttempt, UpstreamAttempts
 from agentd.gateway.relay.errors import from_supplier
 from agentd.gateway.relay.item_cache import ItemCache
@@ -141,12 +141,14 @@ class ModelAttempts:
     ) -> UpstreamCall:
         """Reserve what a call of any candidate can cost. Raises ``Forbidden``, ``OverLimit``."""
         request, accounting = ready.request, ready.accounting
+        limits = accounting.limits
+        if limits is None:
+            limits = self._services.limits(request.key, accounting.summary.model)
+            accounting.limits = limits
         limit = choose_output_limit(
-            accounting.summary.max_output,
-            model.max_output,
-            bounded=request.key.limits.bounds_spending,
+            accounting.summary.max_output, model.max_output, bounded=limits.bounds_spending
         )
-        self._reserve(request, accounting, model, candidates, limit)
+        self._reserve(request, accounting, limits, model, candidates, limit)
         return UpstreamCall(
             request,
             accounting.summary,
@@ -160,17 +162,17 @@ class ModelAttempts:
         self,
         request: GatewayRequest,
         accounting: RequestAccounting,
+        limits: ApplicableLimits,
         model: GatewayModel,
         candidates: list[Candidate],
         limit: int,
     ) -> None:
         """Reserve the highest cost among the candidates, at ``limit`` tokens a reply."""
         summary, settings = accounting.summary, self._services.settings()
-        meter, limits = self._services.meter(request.key), request.key.limits
         input_tokens = accounting.input_tokens or _estimate_input_tokens(request)
         accounting.input_tokens = input_tokens
         if request.endpoint.kind == "count":  # counting tokens is free
-            accounting.reserve(meter, limits, Decimal(0), 0)
+            limits.reserve(Decimal(0), 0)
             return
         pricings = _price_candidates(model, candidates, settings, summary.service_tier)
         is_reply = request.endpoint.kind == "reply"
@@ -182,7 +184,7 @@ class ModelAttempts:
             for place, pricing in pricings.items()
         }
         upper = max(call.upper for call in calls.values())
-        accounting.reserve(meter, limits, upper, input_tokens + output_tokens)
+        limits.reserve(upper, input_tokens + output_tokens)
         accounting.reserved_calls |= calls
 
     async def _try_candidates(

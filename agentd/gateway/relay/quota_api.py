@@ -1,5 +1,6 @@
 """The quota of an access key, for callers that use it."""
 
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import Literal, Protocol, TypeAlias
 
@@ -8,8 +9,10 @@ from msgspec import Struct
 from agentd.core.clock import Timestamp
 from agentd.core.errors import Unauthorized
 from agentd.gateway.keys.model import AccessKey
-from agentd.gateway.limits.meters import KeyMeters
-from agentd.gateway.limits.spend import LimitStatus
+from agentd.gateway.limits.events import LimitScope
+from agentd.gateway.limits.meters import KeyMeters, LimitsStatus
+from agentd.gateway.limits.model_spend import ModelSpendCounter
+from agentd.gateway.limits.spend import LimitStatus, Used
 from agentd.gateway.relay.error_bodies import DialectErrorRenderer
 from agentd.http.access import RouteGroup
 from agentd.http.request import Request, Response
@@ -43,6 +46,8 @@ class QuotaLimitView(Struct, frozen=True, rename="camel"):
     """The amount that is left: a request that could use more is refused."""
     resets: Timestamp | None
     """When ``used`` is reset to 0; null: never."""
+    warn: Decimal | None
+    """The used amount from which on it warns, without refusing anything; null: none."""
 
 
 class QuotaSpentView(Struct, frozen=True):
@@ -58,6 +63,19 @@ class QuotaSpentView(Struct, frozen=True):
     """In the current month."""
 
 
+class SharedQuotaView(Struct, frozen=True, rename="camel"):
+    """Limits on some models of the key, or that it shares with other keys."""
+
+    scope: LimitScope
+    """``model``: on some models; ``owner``, ``tag``: shared by the keys that have it."""
+    name: str
+    """The model's name or a pattern of names, the owner or the tag."""
+    spent: QuotaSpentView
+    """What was spent in all."""
+    limits: tuple[QuotaLimitView, ...]
+    """The limits that are set; of several, all hold."""
+
+
 class QuotaView(Struct, frozen=True):
     """The limits of the access key that the request was made with, and its spend."""
 
@@ -71,6 +89,8 @@ class QuotaView(Struct, frozen=True):
     """The spend, also where there is no limit."""
     limits: tuple[QuotaLimitView, ...]
     """The limits that are set; empty: unlimited."""
+    further: tuple[SharedQuotaView, ...]
+    """Limits on some models of the key, and those that it shares with other keys."""
 
 
 class ValidKeys(Protocol):
@@ -84,28 +104,49 @@ class ValidKeys(Protocol):
 class QuotaEndpoints:
     """The endpoint ``/v1/quota``."""
 
-    def __init__(self, keys: ValidKeys, meters: KeyMeters) -> None:
+    def __init__(self, keys: ValidKeys, meters: KeyMeters, model_spend: ModelSpendCounter) -> None:
         self._keys = keys
         self._meters = meters
+        self._model_spend = model_spend
 
-    def get_quota(self, call: Request) -> Response:
+    async def get_quota(self, call: Request) -> Response:
         """Return the quota of the caller's own key."""
         key = self._keys.find(call.caller.access_key_id)
         if key is None:  # it was valid when the request's head arrived
             raise Unauthorized("Access key revoked or expired")
-        used = self._meters.for_key(key).used
+        await self._model_spend.count_key(key)
+        meters = self._meters
+        own = meters.describe_key(key)
         return Response(
             QuotaView(
                 name=key.name,
                 expires=key.expires,
-                zone=str(self._meters.zone),
-                spent=QuotaSpentView(used.total, used.day, used.week, used.month),
-                limits=tuple(map(_view_limit, self._meters.describe_limits(key))),
+                zone=str(meters.zone),
+                spent=_view_spent(own.used),
+                limits=_view_limits(own),
+                further=tuple(
+                    SharedQuotaView(
+                        status.holder.scope,
+                        status.holder.model or status.holder.name,
+                        _view_spent(status.used),
+                        _view_limits(status),
+                    )
+                    for status in (*meters.describe_models(key), *meters.describe_shared(key))
+                ),
             )
         )
 
 
-def _view_limit(status: LimitStatus) -> QuotaLimitView:
+def _view_spent(used: Used) -> QuotaSpentView:
+    return QuotaSpentView(used.total, used.day, used.week, used.month)
+
+
+def _view_limits(status: LimitsStatus) -> tuple[QuotaLimitView, ...]:
+    soft: dict[str, Decimal] = {one.name: one.amount for one in status.soft}
+    return tuple(_view_limit(limit, soft) for limit in status.limits)
+
+
+def _view_limit(status: LimitStatus, soft: Mapping[str, Decimal]) -> QuotaLimitView:
     first, *rest = status.name.split("_")
     limit, used, reserved = map(Decimal, (status.limit, status.used, status.reserved))
     return QuotaLimitView(
@@ -116,6 +157,7 @@ def _view_limit(status: LimitStatus) -> QuotaLimitView:
         reserved=reserved,
         remaining=max(limit - used - reserved, Decimal(0)),
         resets=status.resets,
+        warn=soft.get(status.name),
     )
 
 
@@ -130,6 +172,6 @@ def routes(endpoints: QuotaEndpoints) -> tuple[Route, ...]:
             "Get the limits of the access key that is sent, with what is used and when they reset.",
             operation_id="get_quota",
             response_type=QuotaView,
-            error_renderer=DialectErrorRenderer("openai-chat", ()),
+            error_renderer=DialectErrorRenderer("openai-chat", ("overloaded",)),
         ),
     )

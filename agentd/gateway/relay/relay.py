@@ -61,6 +61,7 @@ class Relay:
         except AgentdError as error:
             if isinstance(error, OverLimit):
                 self._services.service_log.on_limit_reached(request.key, error)
+                self._services.announce_limit(error)
             refusal = from_error(error)
             status, _ = error_bodies.render_error(
                 request.endpoint.dialect, refusal.kind, refusal.message, request.id
@@ -111,6 +112,8 @@ class Relay:
         if problem := services.licence_problem():
             raise GatewayError("no_licence", problem)
         await self._recorder.require_ledger()
+        if key.model_limits:
+            await services.count_models(key)
         model = find_model(services.models(), accounting.summary.model, key)
         candidates = self._models.find_candidates(request, model)
         if not candidates:

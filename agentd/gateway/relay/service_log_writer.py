@@ -10,7 +10,7 @@ from agentd.core.clock import Timestamp
 from agentd.core.errors import ConfigProblem
 from agentd.gateway.channels.model import Channel
 from agentd.gateway.keys.model import AccessKey
-from agentd.gateway.limits.spend import OverLimit
+from agentd.gateway.limits.spend import LimitHolder, OverLimit
 from agentd.gateway.service_log.note import Level
 
 REPEAT_SECONDS = 60.0
@@ -58,8 +58,8 @@ class ServiceLogWriter:
         """The time at which it was last noted that a key was sent from elsewhere."""
         self._revoked: dict[str, float] = {}
         """The time at which each revoked key was last noted."""
-        self._reached: dict[tuple[str, str], Timestamp | None] = {}
-        """The reset times of reached limits by key and name: each is noted once until then."""
+        self._reached: dict[tuple[LimitHolder, str], Timestamp | None] = {}
+        """The reset times of reached limits by holder and name: each is noted once until then."""
         self._unrecorded = 0
         """Consecutive requests that could not be recorded."""
 
@@ -93,14 +93,16 @@ class ServiceLogWriter:
             self._notes.add("info", "channel_recovered", text, channel=channel.name)
 
     def on_limit_reached(self, key: AccessKey, error: OverLimit) -> None:
-        """Note that a spend limit of a key refused a request, once until it resets."""
-        limit = error.status
+        """Note that a spend limit refused a request, once until it resets."""
+        limit, holder = error.status, error.holder
         if limit.name not in _SPEND_LIMITS:
             return
-        limit_key = key.id, limit.name
-        if limit_key not in self._reached or self._reached[limit_key] != limit.resets:
-            self._reached[limit_key] = limit.resets
-            text = f'The access key "{key.name}" reached a limit. {error.message}'
+        if self._reached.get((holder, limit.name), "") != limit.resets:
+            self._reached[holder, limit.name] = limit.resets
+            whose = f'The access key "{key.name}"'
+            if holder.budget:
+                whose = f'The budget "{holder.budget}"'
+            text = f"{whose} reached a limit. {error.message}"
             self._notes.add("warning", "limit_reached", text, key=key.id)
 
     def on_secret_blocked(self, key: AccessKey, rule: str) -> None:

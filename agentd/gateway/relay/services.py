@@ -2,13 +2,14 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from agentd.core.clock import Clock, Timestamp
 from agentd.gateway.channels.model import Channel
 from agentd.gateway.channels.routing import Router
 from agentd.gateway.keys.model import AccessKey
-from agentd.gateway.relay.accounting import RequestLedger, SpendMeter
+from agentd.gateway.limits.spend import OverLimit
+from agentd.gateway.relay.accounting import ApplicableLimits, RequestLedger
 from agentd.gateway.relay.service_log_writer import ServiceLogWriter
 from agentd.gateway.relay.traced_accounting import RequestTracer
 from agentd.gateway.secrets.known_values import KnownSecret
@@ -71,7 +72,13 @@ class RelayServices:
     """Why nothing may flow, with what to do; empty if it may."""
     is_still_valid: Callable[[AccessKey], bool]
     """A check whether work begun with a key may continue."""
-    meter: Callable[[AccessKey], SpendMeter[Any]]
+    limits: Callable[[AccessKey, str], ApplicableLimits]
+    """The limits of a request of a key for a model."""
+    count_models: Callable[[AccessKey], Awaitable[None]]
+    """Returns once ``limits`` knows what a key with limits on models spent on these; may raise
+    ``Unavailable``."""
+    announce_limit: Callable[[OverLimit], None]
+    """Publishes that a limit refused a request."""
     router: Router
     suppliers: SupplierConnections
     ledger: RequestLedger

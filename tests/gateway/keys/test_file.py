@@ -16,7 +16,8 @@ from agentd.core.errors import Conflict, NotFound, Unauthorized, Unavailable
 from agentd.gateway.keys.entries import AccessKeyEntries
 from agentd.gateway.keys.file import AccessKeyFile
 from agentd.gateway.keys.keyring import Keyring
-from agentd.gateway.keys.model import AccessKey, KeyLimits, issue, reissue
+from agentd.gateway.keys.limits import KeyLimits
+from agentd.gateway.keys.model import AccessKey, issue, reissue
 from agentd.storage import lock
 from agentd.storage.layout import Layout
 from tests.auth.test_key_store import SimulatedKill, _mutate, fail_at

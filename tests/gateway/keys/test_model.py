@@ -5,7 +5,8 @@ from decimal import Decimal
 import msgspec
 import pytest
 
-from agentd.gateway.keys.model import KEY_PATTERN, AccessKey, KeyLimits, SecretHash, issue, reissue
+from agentd.gateway.keys.limits import KeyLimits
+from agentd.gateway.keys.model import KEY_PATTERN, AccessKey, SecretHash, issue, reissue
 
 NOW = "2026-01-31T12:00:00.000Z"
 SECRET = SecretHash("0" * 32, "1" * 64, "abcd")

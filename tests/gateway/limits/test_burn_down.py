@@ -3,27 +3,24 @@
 from datetime import UTC
 from decimal import Decimal
 
-from msgspec import structs
-
 from agentd.core.clock import FrozenClock
-from agentd.gateway.keys.model import KeyLimits, issue
+from agentd.gateway.keys.limits import KeyLimits
 from agentd.gateway.limits.burn_down import compute_burn_down
-from agentd.gateway.limits.spend import KeyMeter, Used, WindowCalendar
+from agentd.gateway.limits.meters import LimitsStatus
+from agentd.gateway.limits.spend import LimitHolder, UsageMeter, Used, WindowCalendar
 
 CREATED, NOON = "2026-01-01T00:00:00.000Z", "2026-01-11T12:00:00.000Z"
 
 
 def compute_by_window(limits: KeyLimits, used: Used, now: str = NOON):
-    _, key = issue("ann", CREATED)
     clock = FrozenClock(now)
     calendar = WindowCalendar(UTC, clock)
-    meter = KeyMeter(calendar, used)
-    key = structs.replace(key, limits=limits)
+    meter = UsageMeter(calendar, used)
     _, windows = calendar.now()
-    return {
-        one.window: one
-        for one in compute_burn_down(key, meter.describe_limits(limits), windows, clock.now())
-    }
+    status = LimitsStatus(
+        LimitHolder("key", "ann", "k" * 12), meter.used, meter.describe_limits(limits), ()
+    )
+    return {one.window: one for one in compute_burn_down(status, CREATED, windows, clock.now())}
 
 
 def test_the_rate_is_that_of_the_window_so_far():

@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from agentd.core.clock import FrozenClock, format_iso, parse_iso
-from agentd.gateway.keys.model import KeyLimits
+from agentd.gateway.keys.limits import KeyLimits
 from agentd.gateway.limits.spend import (
     NEVER_SECONDS,
     SOON_SECONDS,
-    KeyMeter,
     OverLimit,
+    Reservation,
+    UsageMeter,
     Used,
     WindowCalendar,
 )
@@ -130,15 +131,23 @@ class At:
 
     def __init__(self, at: str = "2026-01-31T12:00:00.000Z", zone: str = "UTC", used=None) -> None:
         self.clock = FrozenClock(at)
-        self.meter = KeyMeter(WindowCalendar(ZoneInfo(zone), self.clock), used)
+        self.meter = UsageMeter(WindowCalendar(ZoneInfo(zone), self.clock), used)
+
+    def reserve(self, limits: KeyLimits, upper: Decimal, tokens: int) -> Reservation:
+        self.meter.require_room(limits, upper, tokens)
+        return self.meter.take(upper, tokens)
+
+    def extend(self, held: Reservation, limits: KeyLimits, upper: Decimal, tokens: int) -> None:
+        self.meter.require_more_room(held, limits, upper, tokens)
+        self.meter.take_more(held, upper, tokens)
 
     def call(self, limits: KeyLimits, cost: str = "1", upper: str = "1", tokens: int = 10) -> None:
-        held = self.meter.reserve(limits, Decimal(upper), tokens)
+        held = self.reserve(limits, Decimal(upper), tokens)
         self.meter.settle(held, Decimal(cost), tokens, self.clock.now())
 
     def refused(self, limits: KeyLimits, upper: str = "1", tokens: int = 10) -> OverLimit:
         with pytest.raises(OverLimit) as refused:
-            self.meter.reserve(limits, Decimal(upper), tokens)
+            self.reserve(limits, Decimal(upper), tokens)
         return refused.value
 
 
@@ -147,7 +156,7 @@ def test_200_calls_at_once_never_pass_a_limit():
     held = []
     for _ in range(200):
         try:
-            held.append(at.meter.reserve(limits, Decimal(1), 0))
+            held.append(at.reserve(limits, Decimal(1), 0))
         except OverLimit as error:
             assert error.limit_name == "day"
             assert error.retry_after == SOON_SECONDS
@@ -182,7 +191,7 @@ def test_a_limit_of_nothing_lets_nothing_through_even_what_is_free(name):
 
 def test_a_released_or_settled_call_is_settled_once_only():
     at, limits = At(), KeyLimits(total=Decimal(10), parallel=1)
-    held = at.meter.reserve(limits, Decimal(5), 10)
+    held = at.reserve(limits, Decimal(5), 10)
     at.meter.settle(held, Decimal(2), 10, at.clock.now())
     at.meter.settle(held, Decimal(2), 10, at.clock.now())
     at.meter.release(held)
@@ -207,7 +216,7 @@ def test_each_window_ends_in_its_time(seconds, left):
 
 def test_a_call_over_midnight_is_recorded_on_the_day_of_its_end():
     at, limits = At("2026-01-31T23:59:59.000Z"), KeyLimits(day=Decimal(5))
-    held = at.meter.reserve(limits, Decimal(5), 0)
+    held = at.reserve(limits, Decimal(5), 0)
     at.clock.move(2)
     assert at.refused(limits, "1").status.reserved == 5
     at.meter.settle(held, Decimal(3), 0, at.clock.now())
@@ -216,7 +225,7 @@ def test_a_call_over_midnight_is_recorded_on_the_day_of_its_end():
 
 def test_what_is_recorded_for_yesterday_counts_in_yesterday():
     at, limits = At("2026-01-31T23:59:59.999Z"), KeyLimits()
-    held, moment = at.meter.reserve(limits, Decimal(5), 0), at.clock.now()
+    held, moment = at.reserve(limits, Decimal(5), 0), at.clock.now()
     at.clock.move(0.001)
     at.meter.settle(held, Decimal(3), 0, moment)
     assert at.meter.used == Used(Decimal(3), Decimal(0), Decimal(3), Decimal(0))
@@ -254,7 +263,7 @@ def test_the_limit_that_resets_last_is_the_one_that_is_reported():
 def test_a_refusal_shows_limit_used_reserved_and_reset():
     at, limits = At(), KeyLimits(day=Decimal("2.50"))
     at.call(limits, cost="1.20")
-    at.meter.reserve(limits, Decimal("0.5"), 0)
+    at.reserve(limits, Decimal("0.5"), 0)
     assert at.refused(limits).message == (
         "The access key's limit is 2.5 USD a day: 1.2 USD used, 0.5 USD reserved by requests under"
         " way, and this request may take up to 1 USD (less if it allows fewer output tokens). It"
@@ -265,7 +274,7 @@ def test_a_refusal_shows_limit_used_reserved_and_reset():
 def test_requests_are_counted_by_the_minute_however_they_end():
     at, limits = At("2026-01-31T12:00:20.500Z"), KeyLimits(requests_per_minute=2)
     at.call(limits)
-    at.meter.release(at.meter.reserve(limits, Decimal(1), 10))
+    at.meter.release(at.reserve(limits, Decimal(1), 10))
     assert at.refused(limits).retry_after == 40
     at.clock.move(40)
     at.call(limits)
@@ -273,7 +282,7 @@ def test_requests_are_counted_by_the_minute_however_they_end():
 
 def test_tokens_are_reserved_and_settled_by_the_minute():
     at, limits = At(), KeyLimits(tokens_per_minute=100)
-    held = at.meter.reserve(limits, Decimal(0), 80)
+    held = at.reserve(limits, Decimal(0), 80)
     assert at.refused(limits, tokens=30).retry_after == SOON_SECONDS
     at.meter.settle(held, Decimal(0), 70, at.clock.now())
     assert at.refused(limits, tokens=31).retry_after == 60
@@ -284,12 +293,12 @@ def test_tokens_are_reserved_and_settled_by_the_minute():
 
 def test_so_many_calls_run_at_the_same_time_and_no_more():
     at, limits = At(), KeyLimits(parallel=2)
-    held = [at.meter.reserve(limits, Decimal(0), 0) for _ in range(2)]
+    held = [at.reserve(limits, Decimal(0), 0) for _ in range(2)]
     refused = at.refused(limits)
     assert refused.retry_after == SOON_SECONDS
     assert refused.message.endswith("2 requests at the same time: 2 are under way.")
     at.meter.release(held[0])
-    at.meter.reserve(limits, Decimal(0), 0)
+    at.reserve(limits, Decimal(0), 0)
 
 
 def test_a_refused_call_leaves_nothing_behind():
@@ -301,11 +310,11 @@ def test_a_refused_call_leaves_nothing_behind():
 def test_a_call_under_way_takes_what_it_needs_more_and_gives_all_of_it_back():
     limits = KeyLimits(total=Decimal(10), tokens_per_minute=100, parallel=1, requests_per_minute=1)
     at = At()
-    held = at.meter.reserve(limits, Decimal(2), 20)
-    at.meter.extend(held, limits, Decimal(10), 100)
+    held = at.reserve(limits, Decimal(2), 20)
+    at.extend(held, limits, Decimal(10), 100)
     reserved = {one.name: one.reserved for one in at.meter.describe_limits(limits)}
     assert (reserved["total"], reserved["tokens_per_minute"]) == (10, 100)
-    at.meter.extend(held, limits, Decimal(1), 10)
+    at.extend(held, limits, Decimal(1), 10)
     assert at.meter.describe_limits(limits)[0].reserved == 10, "it never becomes less"
     at.meter.settle(held, Decimal(3), 30, at.clock.now())
     assert at.meter.used.total == 3
@@ -319,18 +328,18 @@ def test_a_call_under_way_takes_what_it_needs_more_and_gives_all_of_it_back():
 def test_more_for_a_call_under_way_never_passes_a_limit(upper, tokens, name):
     limits = KeyLimits(total=Decimal(10), tokens_per_minute=100)
     at = At()
-    at.meter.reserve(limits, Decimal(2), 20)
-    held = at.meter.reserve(limits, Decimal(2), 20)
+    at.reserve(limits, Decimal(2), 20)
+    held = at.reserve(limits, Decimal(2), 20)
     with pytest.raises(OverLimit) as refused:
-        at.meter.extend(held, limits, Decimal(upper), tokens)
+        at.extend(held, limits, Decimal(upper), tokens)
     assert refused.value.limit_name == name
     assert [one.reserved for one in at.meter.describe_limits(limits)] == [4, 40]
-    at.meter.extend(held, limits, Decimal(8), 80)
+    at.extend(held, limits, Decimal(8), 80)
 
 
 def test_a_recount_keeps_what_calls_under_way_have_reserved():
     at, limits = At(), KeyLimits(total=Decimal(10))
-    at.meter.reserve(limits, Decimal(4), 0)
+    at.reserve(limits, Decimal(4), 0)
     calendar_ = WindowCalendar(ZoneInfo("Asia/Kathmandu"), at.clock)
     at.meter.reset_to(Used(Decimal(5), Decimal(5), Decimal(5), Decimal(5)), calendar_)
     assert at.refused(limits, "2").status.used == 5
@@ -351,7 +360,7 @@ class ConcurrentCalls(RuleBasedStateMachine):
     @rule(upper=USD)
     def reserve(self, upper):
         try:
-            self.under_way.append(self.at.meter.reserve(self.limits, upper, 1))
+            self.under_way.append(self.at.reserve(self.limits, upper, 1))
         except OverLimit as error:
             gone = error.status.used + error.status.reserved
             assert gone >= error.status.limit or gone + upper > error.status.limit

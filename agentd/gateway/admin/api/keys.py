@@ -1,19 +1,30 @@
-"""Endpoints of access keys: limits, allowed models and channels, and spend.
+"""Endpoints of access keys: limits, allowed models and channels, owners, tags and spend.
 
 The secret of a key is shown once, when it is created or reissued.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from datetime import tzinfo
-from decimal import Decimal
 from typing import Annotated, Any, Protocol
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, structs
 
 from agentd.core.clock import Clock, Timestamp
 from agentd.core.errors import BadRequest, NotFound, Unavailable, suggest_name
 from agentd.gateway.admin.api import shapes
+from agentd.gateway.admin.api.limit_views import (
+    FurtherLimitsView,
+    KeyRaiseRequest,
+    LimitStatusView,
+    SoftLimitView,
+    SpentView,
+    make_further_view,
+    make_limit_views,
+    make_raise,
+    make_soft_views,
+    make_spent_view,
+)
 from agentd.gateway.admin.api.listing import ResourceListing
 from agentd.gateway.admin.api.resource import (
     DRY_RUN,
@@ -26,6 +37,7 @@ from agentd.gateway.admin.api.route_builders import (
     CHANGE_ERRORS,
     ID,
     ResourceDocs,
+    build_raise_routes,
     build_resource_routes,
     build_route,
 )
@@ -33,45 +45,15 @@ from agentd.gateway.admin.changes import MaskedFields
 from agentd.gateway.admin.service import ChangeLog, ManagedResource, ResourceStore
 from agentd.gateway.keys.keyring import Keyring
 from agentd.gateway.keys.model import AccessKey, casefold_name, issue, reissue
-from agentd.gateway.limits.spend import LimitStatus, Used
+from agentd.gateway.limits.meters import LimitsStatus
 from agentd.http.request import Request, Response
 from agentd.http.routing import Route
 
-_OURS = ("id", "secret", "created", "created_by", "before", "before_until")
+_OURS = ("id", "secret", "created", "created_by", "before", "before_until", "raised")
 _HIDDEN = ("secret", "before", "before_until")
 
 MAX_GRACE_SECONDS = 30 * 86400
 """Maximum seconds for which the old secret stays valid after a reissue."""
-
-
-class SpentView(Struct, frozen=True):
-    """USD that a key has spent, in total and in the current windows."""
-
-    total: Decimal
-    """Spent since the key was created."""
-    day: Decimal
-    """Spent in the current day."""
-    week: Decimal
-    """Spent in the current week."""
-    month: Decimal
-    """Spent in the current month."""
-    zone: str
-    """The time zone of these windows."""
-
-
-class LimitStatusView(Struct, frozen=True):
-    """A limit and its usage, by the numbers that enforce it."""
-
-    name: str
-    """The name as in ``limits``."""
-    limit: Decimal
-    """The allowed amount."""
-    used: Decimal
-    """The used amount."""
-    reserved: Decimal
-    """Reserved by calls under way."""
-    resets: Timestamp | None
-    """When ``used`` is reset to 0; null: never."""
 
 
 _LAST4 = (
@@ -86,6 +68,13 @@ _MORE: dict[str, Any] = {
     "spent": Annotated[SpentView, Meta(description="USD, by the numbers that enforce limits.")],
     "limit_usage": Annotated[
         tuple[LimitStatusView, ...], Meta(description="Each limit and how much of it is used.")
+    ],
+    "soft_usage": Annotated[
+        tuple[SoftLimitView, ...], Meta(description="Each soft limit and how much of it is used.")
+    ],
+    "further_limits": Annotated[
+        tuple[FurtherLimitsView, ...],
+        Meta(description="Limits on models, and budgets of its owner and tags; all of them hold."),
     ],
 }
 _SECRET = Annotated[str, Meta(description="The key itself, shown only once; empty in a dry run.")]
@@ -131,15 +120,6 @@ class ManagedKeys(Protocol):
         ...
 
 
-class KeySpendMeter(Protocol):
-    """The spend of one key (``gateway.limits.spend``)."""
-
-    @property
-    def used(self) -> Used:
-        """The used amounts."""
-        ...
-
-
 class KeySpendMeters(Protocol):
     """The spend of all keys (``gateway.limits.meters``)."""
 
@@ -148,12 +128,24 @@ class KeySpendMeters(Protocol):
         """The time zone of days, weeks and months."""
         ...
 
-    def for_key(self, key: AccessKey) -> KeySpendMeter:
-        """Return the meter of a key."""
+    def describe_key(self, key: AccessKey) -> LimitsStatus:
+        """Return what a key spent, and its own limits."""
         ...
 
-    def describe_limits(self, key: AccessKey) -> tuple[LimitStatus, ...]:
-        """Return each limit of a key and how much of it is used."""
+    def describe_models(self, key: AccessKey) -> tuple[LimitsStatus, ...]:
+        """Return its limits on models."""
+        ...
+
+    def describe_shared(self, key: AccessKey) -> tuple[LimitsStatus, ...]:
+        """Return the budgets of its owner and tags."""
+        ...
+
+
+class ModelSpend(Protocol):
+    """Counts what keys spent on models (``gateway.limits.model_spend``)."""
+
+    def count(self, keys: Iterable[AccessKey]) -> Awaitable[None]:
+        """Return once the limits on models of these keys can be shown."""
         ...
 
 
@@ -164,7 +156,9 @@ class AccessKeyEndpoints(ResourceEndpoints[AccessKey]):
         AccessKeyView,
         shapes.define_page(AccessKeyView),
         shapes.define_new(AccessKey, *_OURS),
-        shapes.define_patch(AccessKey, *_OURS, readonly=("id", "created", "created_by", *_MORE)),
+        shapes.define_patch(
+            AccessKey, *_OURS, readonly=("id", "created", "created_by", "raised", *_MORE)
+        ),
     )
     path_parameter = "id"
 
@@ -173,11 +167,13 @@ class AccessKeyEndpoints(ResourceEndpoints[AccessKey]):
         keys: ManagedKeys,
         store: ResourceStore[AccessKey],
         meters: KeySpendMeters,
+        model_spend: ModelSpend,
         clock: Clock,
         journal: ChangeLog,
     ) -> None:
         self._keys = keys
         self._meters = meters
+        self._model_spend = model_spend
         self._clock = clock
         managed = ManagedResource[AccessKey](
             "keys", AccessKey, store, journal, name=lambda one: one.id, show=_to_log_fields
@@ -205,8 +201,9 @@ class AccessKeyEndpoints(ResourceEndpoints[AccessKey]):
         return self._render(key, AccessKeyView)
 
     async def refresh(self) -> None:
-        """Read the file of the keys if it changed."""
+        """Read the file of the keys if it changed, and count what they spent on models."""
         await self._keys.ensure_current()
+        await self._model_spend.count(self._keys.keys.with_model_limits)
 
     async def add(self, call: Request) -> Response:
         """Create a key; its secret is shown only once."""
@@ -260,18 +257,34 @@ class AccessKeyEndpoints(ResourceEndpoints[AccessKey]):
         answer.body = self._render(key, IssuedKeyView, shown)
         return answer
 
-    def _make_spent_view(self, key: AccessKey) -> SpentView:
-        used = self._meters.for_key(key).used
-        return SpentView(used.total, used.day, used.week, used.month, str(self._meters.zone))
+    async def raise_limits(self, call: Request) -> Response:
+        """Raise limits until a moment."""
+        request = call.parse_json(KeyRaiseRequest)
+        by, now = call.caller.identity, self._clock.now()
+
+        def revise_key(old: AccessKey) -> AccessKey:
+            raised = make_raise(request, old.limits, old.model_limits, by, now)
+            return structs.replace(old, raised=raised)
+
+        return await self._change(call, revise_key, "raise")
+
+    async def end_raise(self, call: Request) -> Response:
+        """Let the old limits hold again now."""
+        return await self._change(call, lambda old: structs.replace(old, raised=None), "end_raise")
 
     def _render(self, key: AccessKey, view: Any, secret: str = "") -> Any:
+        meters, zone = self._meters, str(self._meters.zone)
+        own = meters.describe_key(key)
+        further = (*meters.describe_models(key), *meters.describe_shared(key))
         return shapes.to_view(
             key,
             view,
             last4=self._keys.keys.get_last4(key),
             previous_until=key.before_until,
-            spent=self._make_spent_view(key),
-            limit_usage=tuple(map(_make_limit_view, self._meters.describe_limits(key))),
+            spent=make_spent_view(own, zone),
+            limit_usage=make_limit_views(own),
+            soft_usage=make_soft_views(own),
+            further_limits=tuple(make_further_view(one, zone) for one in further),
             key=secret,
         )
 
@@ -281,13 +294,6 @@ def _issue(name: str, now: Timestamp, by: str) -> tuple[str, AccessKey]:
         return issue(name, now, by)
     except ValueError as error:
         raise BadRequest("Invalid access key", str(error)) from error
-
-
-def _make_limit_view(one: LimitStatus) -> LimitStatusView:
-    first, *rest = one.name.split("_")
-    name = first + "".join(map(str.title, rest))
-    limit, used, reserved = map(Decimal, (one.limit, one.used, one.reserved))
-    return LimitStatusView(name, limit, used, reserved, one.resets)
 
 
 def _to_log_fields(key: AccessKey) -> MaskedFields:
@@ -331,4 +337,5 @@ def routes(endpoints: AccessKeyEndpoints) -> tuple[Route, ...]:
         errors=CHANGE_ERRORS,
         parameters=(ID, DRY_RUN, IF_MATCH),
     )
-    return build_resource_routes(endpoints, _DOCS, (reissue_route,), IssuedKeyView)
+    raising = build_raise_routes(endpoints, _DOCS, KeyRaiseRequest, "an access key")
+    return build_resource_routes(endpoints, _DOCS, (reissue_route, *raising), IssuedKeyView)

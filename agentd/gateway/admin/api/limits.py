@@ -1,6 +1,6 @@
 """The report of limits: when each access key's are exhausted at the current rate."""
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterable
 from datetime import tzinfo
 from typing import Annotated, Protocol
 
@@ -15,7 +15,8 @@ from agentd.gateway.admin.api.reports import FORMAT, build_report_route, respond
 from agentd.gateway.keys.keyring import Keyring
 from agentd.gateway.keys.model import AccessKey
 from agentd.gateway.limits.burn_down import BurnLine, compute_burn_down
-from agentd.gateway.limits.spend import LimitStatus, Windows
+from agentd.gateway.limits.meters import LimitsStatus
+from agentd.gateway.limits.spend import Windows
 from agentd.http.request import Request, Response
 from agentd.http.routing import Route
 
@@ -54,17 +55,32 @@ class LimitMeters(Protocol):
         """The time zone of the windows."""
         ...
 
-    def describe_limits(self, key: AccessKey) -> tuple[LimitStatus, ...]:
-        """Return each limit of a key and how much of it is used."""
+    def describe_key(self, key: AccessKey) -> LimitsStatus:
+        """Return what a key spent, and its own limits."""
+        ...
+
+    def describe_models(self, key: AccessKey) -> tuple[LimitsStatus, ...]:
+        """Return its limits on models."""
+        ...
+
+
+class ModelSpend(Protocol):
+    """Counts what keys spent on models (``gateway.limits.model_spend``)."""
+
+    def count(self, keys: Iterable[AccessKey]) -> Awaitable[None]:
+        """Return once the limits on models of these keys can be shown."""
         ...
 
 
 class LimitEndpoints:
     """The endpoint ``/api/agent/reports/limits``."""
 
-    def __init__(self, keys: LimitedKeys, meters: LimitMeters, clock: Clock) -> None:
+    def __init__(
+        self, keys: LimitedKeys, meters: LimitMeters, model_spend: ModelSpend, clock: Clock
+    ) -> None:
         self._keys = keys
         self._meters = meters
+        self._model_spend = model_spend
         self._clock = clock
         self._listing = ResourceListing[AccessKey](
             lambda: keys.keys,
@@ -77,11 +93,13 @@ class LimitEndpoints:
         """Return one page, key by key."""
         await self._keys.ensure_current()
         keys, after = self._listing.get_page(call)
-        now, windows = self._clock.now(), self._meters.windows
+        await self._model_spend.count(keys)
+        meters, now, windows = self._meters, self._clock.now(), self._meters.windows
         lines = [
             line
             for key in keys
-            for line in compute_burn_down(key, self._meters.describe_limits(key), windows, now)
+            for status in (meters.describe_key(key), *meters.describe_models(key))
+            for line in compute_burn_down(status, key.created, windows, now)
         ]
         if wants_csv(call):
             return respond_as_csv(call, f"limits-{now[:10]}", lines, after)
@@ -89,7 +107,12 @@ class LimitEndpoints:
         return Response(BurnReport(zone=str(self._meters.zone), items=items, next=after))
 
     def _list_limited_keys(self) -> list[AccessKey]:
-        return [key for key in self._keys.keys if key.limits.has_usd_limit]
+        return [
+            key
+            for key in self._keys.keys
+            if key.limits.has_usd_limit
+            or any(limits.has_usd_limit for limits in key.model_limits.values())
+        ]
 
 
 def routes(endpoints: LimitEndpoints) -> tuple[Route, ...]:

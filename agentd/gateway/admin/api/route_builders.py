@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from msgspec import Struct
 
@@ -17,6 +17,7 @@ from agentd.gateway.admin.api.resource import (
     ResourceTypes,
 )
 from agentd.http.access import RouteGroup
+from agentd.http.request import Request, Response
 from agentd.http.routing import Parameter, Route
 
 build_route = partial(Route, group=RouteGroup.MANAGE, section="2")
@@ -70,6 +71,49 @@ def build_resource_routes(
         *_build_item_routes(endpoints, docs, ids),
         *actions,
         *_build_switch_routes(endpoints, docs, ids),
+    )
+
+
+class RaisableEndpoints(Protocol):
+    """The endpoints of resources whose limits can be raised for a while."""
+
+    async def raise_limits(self, call: Request) -> Response:
+        """Raise limits until a moment."""
+        ...
+
+    async def end_raise(self, call: Request) -> Response:
+        """Let the old limits hold again now."""
+        ...
+
+
+def build_raise_routes(
+    endpoints: RaisableEndpoints, docs: ResourceDocs, request_type: type[Struct], what: str
+) -> tuple[Route, ...]:
+    """Build the routes that raise the limits of a resource for a while, and end that."""
+    parameters = (*((ID,) if "{id}" in docs.path else ()), DRY_RUN, IF_MATCH)
+    return (
+        build_route(
+            "POST",
+            f"{docs.path}/raise",
+            endpoint=endpoints.raise_limits,
+            summary=f"Raise limits of {what} until a moment; the old ones then hold by themselves.",
+            operation_id=f"raise_{docs.noun}_limits",
+            request_type=request_type,
+            example={"limits": {"day": 50}, "until": "2099-01-01T00:00:00Z"},
+            response_type=docs.types.view,
+            errors=CHANGE_ERRORS,
+            parameters=parameters,
+        ),
+        build_route(
+            "DELETE",
+            f"{docs.path}/raise",
+            endpoint=endpoints.end_raise,
+            summary=f"Let the old limits of {what} hold again now.",
+            operation_id=f"end_{docs.noun}_raise",
+            response_type=docs.types.view,
+            errors=CHANGE_ERRORS,
+            parameters=parameters,
+        ),
     )
 
 

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 from agentd.gateway.admin.api import (
     alerts,
+    budgets,
     changes,
     channel_state,
     channels,
@@ -27,6 +28,7 @@ from agentd.gateway.admin.api import (
 )
 from agentd.gateway.admin.api.alerts import AlertTargetEndpoints
 from agentd.gateway.admin.api.batches import BatchEndpoints, build_batch_route
+from agentd.gateway.admin.api.budgets import BudgetEndpoints
 from agentd.gateway.admin.api.changes import ChangeEndpoints
 from agentd.gateway.admin.api.channel_state import ChannelStateEndpoints
 from agentd.gateway.admin.api.channels import ChannelEndpoints
@@ -71,6 +73,7 @@ class ManagementEndpoints(NamedTuple):
     batches: BatchesByResource
     keys: AccessKeyEndpoints
     management_keys: ManagementKeyEndpoints
+    budgets: BudgetEndpoints
     secret_rules: SecretRuleEndpoints
     alert_targets: AlertTargetEndpoints
     settings: GatewaySettingsEndpoints
@@ -92,6 +95,7 @@ def list_management_routes(endpoints: ManagementEndpoints) -> tuple[Route, ...]:
         build_batch_route(endpoints.batches.keys, "keys", "access keys", "ann"),
         *keys.routes(endpoints.keys),
         *management_keys.routes(endpoints.management_keys),
+        *budgets.routes(endpoints.budgets),
         *secret_rules.routes(endpoints.secret_rules),
         *alerts.list_target_routes(endpoints.alert_targets),
         *settings.routes(endpoints.settings, endpoints.daemon),

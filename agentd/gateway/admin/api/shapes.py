@@ -100,7 +100,8 @@ def _apply_field(one: structs.FieldInfo, before: object, given: Any) -> object:
             raise ValueError(f"{one.encode_name} cannot be null: it has no default")
         return one.default if one.default_factory is NODEFAULT else one.default_factory()
     if isinstance(before, dict):
-        return {name: value for name, value in {**before, **given}.items() if value is not None}
+        merged = {name: value for name, value in {**before, **given}.items() if value is not None}
+        return msgspec.convert(merged, one.type, from_attributes=True)
     if isinstance(before, Struct) and type(given).__name__ == f"{type(before).__name__}Patch":
         return apply_patch(before, given)
     return msgspec.convert(given, one.type, from_attributes=True)
@@ -153,6 +154,7 @@ def _map_patch_type(kind: Any, spelling: Spelling) -> Any:
         return Annotated[(_map_patch_type(get_args(kind)[0], spelling), *get_args(kind)[1:])]
     if get_origin(kind) is dict:
         name, value = get_args(kind)
+        value = _map_type(value, partial(define_new, spelling=spelling))
         return dict[name, value | None]  # type: ignore[valid-type]
     return _map_type(kind, partial(define_new, spelling=spelling))
 

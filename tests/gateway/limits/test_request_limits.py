@@ -1,0 +1,319 @@
+"""The limits of a key, its models, owner and tags are reserved together, or none of them."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from msgspec import structs
+
+from agentd.core.clock import FrozenClock
+from agentd.core.events import Event
+from agentd.gateway.keys.limits import KeyLimits, LimitRaise, SoftLimits
+from agentd.gateway.keys.model import AccessKey, issue
+from agentd.gateway.limits.budgets import Budget
+from agentd.gateway.limits.events import HardLimitReached, SoftLimitReached
+from agentd.gateway.limits.meters import KeyMeters
+from agentd.gateway.limits.request_limits import RequestLimits
+from agentd.gateway.limits.spend import OverLimit
+from agentd.gateway.limits.spend_by_quarter_hour import SpendByQuarterHour
+
+USD = st.decimals(0, 20, places=6)
+NOON = "2026-01-31T12:00:00.000Z"
+EVENING = "2026-01-31T20:00:00.000Z"
+
+
+def build_key(name: str = "ann", **fields) -> AccessKey:
+    return structs.replace(issue(name, "2026-01-01T00:00:00.000Z")[1], **fields)
+
+
+class World:
+    """Meters and their clock, and the events that they published."""
+
+    def __init__(self, *budgets: Budget) -> None:
+        self.clock = FrozenClock(NOON)
+        self.events: list[Event] = []
+        self.meters = KeyMeters(UTC, self.clock, self.events.append)
+        self.meters.set_budgets(budgets)
+
+    def limit(self, key: AccessKey, model: str = "large") -> RequestLimits:
+        if not self.meters.has_counted_models(key):
+            self.meters.set_model_spend(key, SpendByQuarterHour())
+        return self.meters.limit_request(key, model)
+
+    def call(self, key: AccessKey, cost: str, model: str = "large") -> None:
+        limits = self.limit(key, model)
+        limits.reserve(Decimal(cost), 1)
+        limits.settle(Decimal(cost), 1, self.clock.now())
+
+    def refuse(self, key: AccessKey, upper: str = "1", model: str = "large") -> OverLimit:
+        with pytest.raises(OverLimit) as refused:
+            self.limit(key, model).reserve(Decimal(upper), 1)
+        self.meters.announcer.on_refused(refused.value)
+        return refused.value
+
+    def get_reserved(self, key: AccessKey) -> list[Decimal | int]:
+        meters = self.meters
+        every = (
+            meters.describe_key(key),
+            *meters.describe_models(key),
+            *meters.describe_shared(key),
+        )
+        return [limit.reserved for status in every for limit in status.limits]
+
+
+def test_keys_of_one_owner_spend_one_budget() -> None:
+    world = World(Budget(name="ann", owner="ann", limits=KeyLimits(day=Decimal(3))))
+    laptop, server = build_key("laptop", owner="ann"), build_key("server", owner="ann")
+    world.call(laptop, "1")
+    world.call(server, "2")
+    assert world.refuse(laptop).code == "limit_owner_day"
+    assert 'limit of the owner "ann"' in world.refuse(server).message
+    world.call(build_key("other", owner="bob"), "5")
+
+
+def test_every_tag_of_a_key_counts_and_limits() -> None:
+    world = World(
+        Budget(name="a", tag="a", limits=KeyLimits(total=Decimal(5))),
+        Budget(name="b", tag="b", limits=KeyLimits(total=Decimal(3))),
+    )
+    both, one = build_key("both", tags=("a", "b")), build_key("one", tags=("a",))
+    world.call(both, "3")
+    assert world.refuse(both, "0.1").holder.name == "b"
+    world.call(one, "2")
+    assert world.refuse(one, "0.1").holder.name == "a"
+
+
+def test_models_within_a_key_have_limits_of_their_own() -> None:
+    world = World()
+    key = build_key(
+        model_limits={"gpt-*": KeyLimits(day=Decimal(2)), "large": KeyLimits(parallel=1)}
+    )
+    world.call(key, "1", "gpt-5")
+    world.call(key, "1", "gpt-6")
+    refused = world.refuse(key, "0.1", "gpt-5")
+    assert (refused.code, refused.holder.model) == ("limit_model_day", "gpt-*")
+    first = world.limit(key)
+    first.reserve(Decimal(1), 1)
+    assert world.refuse(key).code == "limit_model_parallel"
+    world.call(key, "50", "small")
+
+
+def test_what_one_limit_refuses_is_reserved_of_none() -> None:
+    world = World(
+        Budget(name="b", tag="b", limits=KeyLimits(total=Decimal(1), requests_per_minute=1))
+    )
+    key = build_key(
+        tags=("b",),
+        limits=KeyLimits(total=Decimal(10), requests_per_minute=5, parallel=5),
+        model_limits={"*": KeyLimits(total=Decimal(10))},
+    )
+    world.refuse(key, "2")
+    assert set(world.get_reserved(key)) == {0}
+    assert [one.used for one in world.meters.describe_key(key).limits] == [0, 0, 0]
+    world.call(key, "1")
+
+
+def test_what_a_call_needs_more_is_reserved_of_all_or_none() -> None:
+    world = World(Budget(name="b", tag="b", limits=KeyLimits(total=Decimal(5))))
+    key = build_key(tags=("b",), limits=KeyLimits(total=Decimal(10)))
+    limits = world.limit(key)
+    limits.reserve(Decimal(1), 1)
+    with pytest.raises(OverLimit):
+        limits.reserve(Decimal(6), 1)
+    assert world.get_reserved(key) == [1, 1]
+    limits.reserve(Decimal(5), 1)
+    assert world.get_reserved(key) == [5, 5]
+    limits.settle(Decimal(2), 1, world.clock.now())
+    limits.settle(Decimal(2), 1, world.clock.now())
+    assert world.get_reserved(key) == [0, 0]
+    assert world.meters.describe_shared(key)[0].used.total == 2
+
+
+def test_200_calls_of_many_keys_never_pass_what_they_share() -> None:
+    world = World(Budget(name="b", tag="b", limits=KeyLimits(day=Decimal(10))))
+    keys = [build_key(f"k{number}", tags=("b",)) for number in range(20)]
+    under_way = []
+    for number in range(200):
+        limits = world.limit(keys[number % 20])
+        try:
+            limits.reserve(Decimal(1), 1)
+        except OverLimit:
+            continue
+        under_way.append(limits)
+    assert len(under_way) == 10
+    for one in under_way:
+        one.settle(Decimal(1), 1, world.clock.now())
+    assert world.meters.describe_shared(keys[0])[0].used.day == 10
+
+
+def test_a_disabled_budget_limits_nothing_and_counts_on() -> None:
+    budget = Budget(name="b", tag="b", limits=KeyLimits(day=Decimal(1)))
+    world = World(structs.replace(budget, enabled=False))
+    key = build_key(tags=("b",))
+    world.call(key, "5")
+    assert world.meters.describe_shared(key) == ()
+    world.meters.set_budgets([budget])
+    assert world.refuse(key, "0").status.used == 5
+
+
+def test_a_raise_holds_until_it_ends_and_then_the_old_limit_by_itself() -> None:
+    raised = LimitRaise(
+        limits=KeyLimits(day=Decimal(3)), models={"*": KeyLimits(day=Decimal(3))}, until=EVENING
+    )
+    day = KeyLimits(day=Decimal(1))
+    world = World(Budget(name="b", tag="b", limits=day, raised=structs.replace(raised, models={})))
+    key = build_key(tags=("b",), limits=day, model_limits={"*": day}, raised=raised)
+    world.call(key, "2.5")
+    assert {limit.limit for limit in world.meters.describe_limits(key)} == {3}
+    world.clock.move(8 * 3600)
+    refused = world.refuse(key, "0")
+    assert (refused.holder.scope, refused.status.limit) == ("key", 1)
+    budget_alone = build_key(tags=("b",))
+    assert world.refuse(budget_alone, "0").status.limit == 1
+
+
+def test_a_soft_limit_warns_once_in_its_period_and_refuses_nothing() -> None:
+    world = World(
+        Budget(name="b", tag="b", limits=KeyLimits(day=Decimal(10)), warn_at=0.8),
+    )
+    key = build_key(tags=("b",), soft_limits=SoftLimits(month=Decimal(9)))
+    world.call(key, "7")
+    assert world.events == []
+    world.call(key, "1")
+    (event,) = world.events
+    assert isinstance(event, SoftLimitReached)
+    reached = event.reached
+    assert (reached.scope, reached.name, reached.budget, reached.window) == ("tag", "b", "b", "day")
+    assert (reached.limit, reached.spent) == (8, 8)
+    world.call(key, "1")
+    assert [one.reached.window for one in world.events] == ["day", "month"]
+    world.call(key, "0.5")
+    assert len(world.events) == 2, "once in a period"
+    world.clock.move(86400)
+    world.call(key, "8.5")
+    assert [one.reached.window for one in world.events] == ["day", "month", "day"]
+
+
+def test_a_soft_limit_that_was_passed_before_a_start_does_not_warn_again() -> None:
+    key = build_key(soft_limits=SoftLimits(total=Decimal(1)))
+    world = World()
+    world.meters.for_key(key).settle(
+        world.meters.for_key(key).take(Decimal(5), 1), Decimal(5), 1, NOON
+    )
+    world.call(key, "1")
+    assert world.events == []
+    lower = structs.replace(key, soft_limits=SoftLimits(total=Decimal(6)))
+    world.call(lower, "1")
+    assert [one.reached.limit for one in world.events] == [6], "another amount warns again"
+
+
+def test_a_hard_limit_is_announced_once_until_it_resets() -> None:
+    world = World()
+    key = build_key(limits=KeyLimits(day=Decimal(1), requests_per_minute=50))
+    world.call(key, "1")
+    for _ in range(3):
+        world.refuse(key)
+    (event,) = world.events
+    assert isinstance(event, HardLimitReached)
+    assert (event.reached.scope, event.reached.key, event.reached.spent) == ("key", key.id, 1)
+    world.clock.move(86400)
+    world.call(key, "1")
+    world.refuse(key)
+    assert len(world.events) == 2
+
+
+class SharedCalls(RuleBasedStateMachine):
+    """Calls of keys with owners and tags begin, grow, end and fail in any order."""
+
+    KEYS = (
+        {"limits": KeyLimits(day=Decimal(30))},
+        {"owner": "ann", "tags": ("a", "b")},
+        {"owner": "ann", "model_limits": {"gpt-*": KeyLimits(day=Decimal(9))}},
+        {"tags": ("b",), "limits": KeyLimits(total=Decimal(40))},
+    )
+
+    @initialize(limits=st.lists(USD, min_size=3, max_size=3))
+    def begin(self, limits: list[Decimal]) -> None:
+        ann, a, b = limits
+        self.world = World(
+            Budget(name="ann", owner="ann", limits=KeyLimits(day=ann * 2)),
+            Budget(name="a", tag="a", limits=KeyLimits(total=a * 3)),
+            Budget(name="b", tag="b", limits=KeyLimits(month=b, day=b)),
+        )
+        self.keys = [build_key(f"k{n}", **fields) for n, fields in enumerate(self.KEYS)]
+        self.under_way: list[tuple[RequestLimits, Decimal]] = []
+
+    @rule(which=st.integers(0, 3), model=st.sampled_from(["gpt-5", "large"]), upper=USD)
+    def reserve(self, which: int, model: str, upper: Decimal) -> None:
+        limits = self.world.limit(self.keys[which], model)
+        with self._all_or_none():
+            limits.reserve(upper, 1)
+            self.under_way.append((limits, upper))
+
+    @rule(which=st.integers(0), upper=USD)
+    def extend(self, which: int, upper: Decimal) -> None:
+        if self.under_way:
+            number = which % len(self.under_way)
+            limits, before = self.under_way[number]
+            with self._all_or_none():
+                limits.reserve(upper, 1)
+                self.under_way[number] = limits, max(upper, before)
+
+    @rule(which=st.integers(0), share=st.sampled_from([0, 1, 2, 4]))
+    def settle(self, which: int, share: int) -> None:
+        if self.under_way:
+            limits, upper = self.under_way.pop(which % len(self.under_way))
+            limits.settle(upper * share / 4, 1, self.world.clock.now())
+
+    @rule(seconds=st.floats(0, 100_000))
+    def wait(self, seconds: float) -> None:
+        self.world.clock.move(seconds)
+
+    @invariant()
+    def no_limit_is_passed(self) -> None:
+        for status in self._describe():
+            for limit in status.limits:
+                assert limit.used + limit.reserved <= limit.limit
+
+    @invariant()
+    def nothing_stays_reserved(self) -> None:
+        if not getattr(self, "under_way", True):
+            reserved = {limit.reserved for status in self._describe() for limit in status.limits}
+            assert reserved <= {0}
+
+    @contextmanager
+    def _all_or_none(self) -> Iterator[None]:
+        before = [status.limits for status in self._describe()]
+        try:
+            yield
+        except OverLimit:
+            assert [status.limits for status in self._describe()] == before
+
+    def _describe(self):
+        if not hasattr(self, "world"):
+            return
+        meters = self.world.meters
+        for key in self.keys:
+            self.world.limit(key)
+            yield from (
+                meters.describe_key(key),
+                *meters.describe_models(key),
+                *meters.describe_shared(key),
+            )
+
+
+TestSharedCalls = SharedCalls.TestCase
+
+
+@given(costs=st.lists(USD, max_size=8))
+def test_a_budget_counts_before_it_exists(costs: list[Decimal]) -> None:
+    world, key = World(), build_key(owner="ann")
+    for cost in costs:
+        world.call(key, str(cost))
+    budget = Budget(name="late", owner="ann")
+    assert world.meters.describe_budget(budget).used.total == sum(costs)
