@@ -20,7 +20,14 @@ from msgspec import Struct, structs
 
 CONFIG_FILES = frozenset(
     (
-        *("agentd.yml", "models.yml", "channels.yml", "proxy.yml", "secret-rules.yml"),
+        *(
+            "agentd.yml",
+            "models.yml",
+            "channels.yml",
+            "budgets.yml",
+            "proxy.yml",
+            "secret-rules.yml",
+        ),
         *("skills.yml", "labels.yml", "users.yml", "bots.yml", "builds.yml", "deployments.yml"),
         *("speech.yml", "alerts.yml", "mcp.yml", "schedules.yml"),
         *("licence.key", "licence-issuer.pub", "licence-issuer.key"),

@@ -30,7 +30,14 @@ def test_every_problem_of_the_gateway_s_files_is_reported_at_once(config, capsys
     (config / "models.yml").write_text("proxy: [{name: m}]\n")
     (config / "secret-rules.yml").write_text("rules:\n- {id: mine, regex: '('}\n")
     (config / "secret-rules.yml").chmod(0o600)
-    places = {"channels.yml:2", "proxy.yml:1", "models.yml:1", "secret-rules.yml:2"}
+    (config / "budgets.yml").write_text("budgets:\n- {name: b}\n")
+    places = {
+        "budgets.yml:2",
+        "channels.yml:2",
+        "proxy.yml:1",
+        "models.yml:1",
+        "secret-rules.yml:2",
+    }
     for command in (["proxy", "check"], ["check"]):
         assert main(command) == 1
         result = capsys.readouterr().out.replace(f"{config}/", "").splitlines()

@@ -22,14 +22,22 @@ export type AccessKeyPatch = {
   channels?: string[] | null;
   addresses?: string[] | null;
   limits?: KeyLimitsPatch | null;
+  modelLimits?: Record<string, NewKeyLimits | null> | null;
+  softLimits?: SoftLimitsPatch | null;
+  warnAt?: number | null;
+  owner?: string | null;
+  tags?: string[] | null;
   keepBodies?: boolean | null;
   id?: unknown;
   created?: unknown;
   createdBy?: unknown;
+  raised?: unknown;
   last4?: unknown;
   previousUntil?: unknown;
   spent?: unknown;
   limitUsage?: unknown;
+  softUsage?: unknown;
+  furtherLimits?: unknown;
 };
 
 export type AccessKeyRef = {
@@ -47,12 +55,20 @@ export type AccessKeyView = {
   channels: string[] | null;
   addresses: string[] | null;
   limits: KeyLimitsView;
+  modelLimits: Record<string, KeyLimitsView>;
+  softLimits: SoftLimitsView;
+  warnAt: number | null;
+  raised: LimitRaiseView | null;
+  owner: string;
+  tags: string[];
   keepBodies: boolean;
   createdBy: string;
   last4: string;
   previousUntil: string | null;
   spent: SpentView;
   limitUsage: LimitStatusView[];
+  softUsage: SoftLimitView[];
+  furtherLimits: FurtherLimitsView[];
 };
 
 export type AddBot = {
@@ -297,6 +313,45 @@ export type BucketCostView = {
   cost: number;
 };
 
+export type BudgetPage = {
+  items: BudgetView[];
+  next: string;
+};
+
+export type BudgetPatch = {
+  name?: string | null;
+  owner?: string | null;
+  tag?: string | null;
+  enabled?: boolean | null;
+  limits?: KeyLimitsPatch | null;
+  softLimits?: SoftLimitsPatch | null;
+  warnAt?: number | null;
+  created?: unknown;
+  raised?: unknown;
+  keys?: unknown;
+  spent?: unknown;
+  limitUsage?: unknown;
+  softUsage?: unknown;
+  forecast?: unknown;
+};
+
+export type BudgetView = {
+  name: string;
+  owner: string;
+  tag: string;
+  enabled: boolean;
+  limits: KeyLimitsView;
+  softLimits: SoftLimitsView;
+  warnAt: number | null;
+  raised: LimitRaiseView | null;
+  created: string | null;
+  keys: number;
+  spent: SpentView;
+  limitUsage: LimitStatusView[];
+  softUsage: SoftLimitView[];
+  forecast: ForecastView[];
+};
+
 export type BuildDetailView = {
   name: string;
   state: "failed" | "interrupted" | "none" | "running" | "stopped" | "succeeded" | "timedOut";
@@ -350,6 +405,9 @@ export type BurnLineView = {
   resets: string | null;
   daysLeft: number | null;
   lasts: boolean;
+  scope: "key" | "model" | "owner" | "tag";
+  model: string;
+  budget: string;
 };
 
 export type BurnReport = {
@@ -920,10 +978,25 @@ export type FolderView = {
   truncated: boolean;
 };
 
+export type ForecastView = {
+  name: string;
+  daysLeft: number | null;
+  lasts: boolean;
+};
+
 export type FoundMessagesView = {
   chatId: number;
   matches: MatchView[];
   next: number | null;
+};
+
+export type FurtherLimitsView = {
+  scope: string;
+  name: string;
+  budget: string;
+  spent: SpentView;
+  limitUsage: LimitStatusView[];
+  softUsage: SoftLimitView[];
 };
 
 export type GatewayModelPage = {
@@ -1053,6 +1126,12 @@ export type IssuedKeyView = {
   channels: string[] | null;
   addresses: string[] | null;
   limits: KeyLimitsView;
+  modelLimits: Record<string, KeyLimitsView>;
+  softLimits: SoftLimitsView;
+  warnAt: number | null;
+  raised: LimitRaiseView | null;
+  owner: string;
+  tags: string[];
   keepBodies: boolean;
   createdBy: string;
   key: string;
@@ -1060,6 +1139,8 @@ export type IssuedKeyView = {
   previousUntil: string | null;
   spent: SpentView;
   limitUsage: LimitStatusView[];
+  softUsage: SoftLimitView[];
+  furtherLimits: FurtherLimitsView[];
 };
 
 export type IssuedManagementKeyView = {
@@ -1105,6 +1186,12 @@ export type KeyLimitsView = {
   requestsPerMinute: number | null;
   tokensPerMinute: number | null;
   parallel: number | null;
+};
+
+export type KeyRaiseRequest = {
+  until: string;
+  limits?: NewKeyLimits;
+  models?: Record<string, NewKeyLimits>;
 };
 
 export type KeyStateView = {
@@ -1181,6 +1268,14 @@ export type LicenceView = {
   edition: string;
   issued: string;
   expires: string;
+};
+
+export type LimitRaiseView = {
+  limits: KeyLimitsView;
+  models: Record<string, KeyLimitsView>;
+  until: string;
+  by: string;
+  at: string | null;
 };
 
 export type LimitStatusView = {
@@ -1407,6 +1502,11 @@ export type NewAccessKey = {
   channels?: string[] | null;
   addresses?: string[] | null;
   limits?: NewKeyLimits;
+  modelLimits?: Record<string, NewKeyLimits>;
+  softLimits?: NewSoftLimits;
+  warnAt?: number | null;
+  owner?: string;
+  tags?: string[];
   keepBodies?: boolean;
 };
 
@@ -1432,6 +1532,16 @@ export type NewApprovalRuleSetting = {
   kind?: "network" | "other" | "outside" | "protected" | "read" | "shell" | "write" | null;
   tool?: string;
   subject?: string;
+};
+
+export type NewBudget = {
+  name: string;
+  owner?: string;
+  tag?: string;
+  enabled?: boolean;
+  limits?: NewKeyLimits;
+  softLimits?: NewSoftLimits;
+  warnAt?: number | null;
 };
 
 export type NewChannel = {
@@ -1547,6 +1657,13 @@ export type NewServiceRatesSetting = {
   cache_write_1h?: number | null;
   reasoning?: number | null;
   tier: string;
+};
+
+export type NewSoftLimits = {
+  total?: number | null;
+  day?: number | null;
+  week?: number | null;
+  month?: number | null;
 };
 
 export type NewTier = {
@@ -1761,6 +1878,7 @@ export type QuotaLimitView = {
   reserved: number;
   remaining: number;
   resets: string | null;
+  warn: number | null;
 };
 
 export type QuotaSpentView = {
@@ -1776,6 +1894,12 @@ export type QuotaView = {
   zone: string;
   spent: QuotaSpentView;
   limits: QuotaLimitView[];
+  further: SharedQuotaView[];
+};
+
+export type RaiseRequest = {
+  until: string;
+  limits?: NewKeyLimits;
 };
 
 export type RecentCallsView = {
@@ -1888,6 +2012,8 @@ export type RequestView = {
   at: string;
   key: string;
   keyName: string;
+  owner: string;
+  tags: string[];
   endpoint: string;
   model: string;
   channel: string;
@@ -2178,6 +2304,13 @@ export type SetupView = {
   agents: InstalledAgentView[];
 };
 
+export type SharedQuotaView = {
+  scope: "key" | "model" | "owner" | "tag";
+  name: string;
+  spent: QuotaSpentView;
+  limits: QuotaLimitView[];
+};
+
 export type SignIn = {
   user?: string | null;
   password?: string | null;
@@ -2224,6 +2357,28 @@ export type SkillsView = {
   skills: SkillView[];
   default: string;
   problems: ConfigProblem[];
+};
+
+export type SoftLimitView = {
+  name: string;
+  amount: number;
+  used: number;
+  passed: boolean;
+  resets: string | null;
+};
+
+export type SoftLimitsPatch = {
+  total?: number | null;
+  day?: number | null;
+  week?: number | null;
+  month?: number | null;
+};
+
+export type SoftLimitsView = {
+  total: number | null;
+  day: number | null;
+  week: number | null;
+  month: number | null;
 };
 
 export type SpeechEngineView = {
@@ -2577,6 +2732,14 @@ export interface Answers {
   "POST /api/agent/alert-targets/{name}/enable": AlertTargetView;
   "POST /api/agent/alert-targets/{name}/test": AlertTestView;
   "GET /api/agent/alerts": AlertPage;
+  "GET /api/agent/budgets": BudgetPage;
+  "POST /api/agent/budgets": BudgetView;
+  "GET /api/agent/budgets/{name}": BudgetView;
+  "PATCH /api/agent/budgets/{name}": BudgetView;
+  "POST /api/agent/budgets/{name}/disable": BudgetView;
+  "POST /api/agent/budgets/{name}/enable": BudgetView;
+  "DELETE /api/agent/budgets/{name}/raise": BudgetView;
+  "POST /api/agent/budgets/{name}/raise": BudgetView;
   "GET /api/agent/changes": ChangeRecordPage;
   "POST /api/agent/changes/{number}/undo": ChangeRecordView;
   "GET /api/agent/channels": ChannelPage;
@@ -2603,6 +2766,8 @@ export interface Answers {
   "PATCH /api/agent/keys/{id}": AccessKeyView;
   "POST /api/agent/keys/{id}/disable": AccessKeyView;
   "POST /api/agent/keys/{id}/enable": AccessKeyView;
+  "DELETE /api/agent/keys/{id}/raise": AccessKeyView;
+  "POST /api/agent/keys/{id}/raise": AccessKeyView;
   "POST /api/agent/keys/{id}/reissue": IssuedKeyView;
   "GET /api/agent/leaks": LeakReport;
   "GET /api/agent/licence": LicenceStatusView;

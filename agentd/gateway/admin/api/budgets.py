@@ -202,7 +202,7 @@ _DOCS = ResourceDocs(
     create_example={
         "name": "research",
         "tag": "research",
-        "limits": {"month": 500},
+        "limits": {"day": 40, "month": 500},
         "warnAt": 0.8,
     },
     get="Get one budget, with what is spent of it and how long it lasts.",

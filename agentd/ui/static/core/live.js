@@ -29,6 +29,7 @@ const NAMES = [
   "gitUpdate", "filesUpdate", "buildOutput", "buildUpdate", "deploymentOutput", "deploymentUpdate",
   "buildsUpdate", "deploymentsUpdate", "autofixUpdate", "gatewayUpdate", "gatewayConfigUpdate", "gatewayAlertUpdate",
   "checkStep", "meUpdate", "schedulesUpdate",
+  "softLimitReached", "hardLimitReached",
 ];
 
 /** @typedef {"connecting" | "live" | "lost"} State */

@@ -20,7 +20,7 @@ from tests.support.daemon import CHEAP, WORD, Reply, Serving
 
 Address = dict[str, Any]
 
-MADE = ("channels", "models", "keys", "management-keys", "secret-rules", "alert-targets")
+MADE = ("channels", "models", "keys", "budgets", "management-keys", "secret-rules", "alert-targets")
 """The resources of which the examples make one each, in this order: later ones name earlier."""
 
 NOBODY = "https://127.0.0.1:9"
@@ -59,6 +59,7 @@ class ExampleGateway:
             "/api/agent/models/{name}/check": follower.values["model"],
             "DELETE /api/agent/channels/{name}": "copied",  # the others are in use
             "DELETE /api/agent/models/{name}": "large-2",
+            "DELETE /api/agent/budgets/{name}": "gone",
         }
         for resource in MADE:
             path = f"/api/agent/{resource}"
@@ -69,6 +70,7 @@ class ExampleGateway:
                 self.description.addresses["POST", f"/api/agent/{resource}/{{name}}/copy"]
             )
         self.send_good(self.description.addresses["POST", "/api/agent/channels/{name}/models"])
+        self.manager.post("/api/agent/budgets", {"name": "gone", "owner": "nobody"})
         self.manager.post("/api/agent/channels/openai/copy", {"name": "undone"})
         changes = self.manager.get("/api/agent/changes?limit=1")
         self._change: int = changes["items"][0]["number"]

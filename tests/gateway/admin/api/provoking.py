@@ -224,6 +224,9 @@ def _with_other_state(gateway: ExampleGateway, address: Address) -> Iterator[Non
     path, _, verb = gateway.build_path(address).rpartition("/")
     if verb in other:
         assert gateway.manager.post(f"{path}/{other[verb]}", None).status == 200
+    if (address["method"], verb) == ("DELETE", "raise"):
+        raised = {"limits": {"day": 1000}, "until": "2099-01-01T00:00:00Z"}
+        assert gateway.manager.post(f"{path}/raise", raised).status == 200
     yield
 
 
@@ -234,7 +237,7 @@ def _rename_body(body: Any) -> Any:
     if not isinstance(body, dict):
         return body
     return {
-        name: f"{value}-9" if name in ("name", "id") else _rename_body(value)
+        name: f"{value}-9" if name in ("name", "id", "tag") else _rename_body(value)
         for name, value in body.items()
     }
 

@@ -211,12 +211,14 @@ def test_numbers_go_on_after_a_restart_and_what_a_crash_cut_short_is_passed_over
 
 
 @pytest.mark.parametrize(
-    "address", ["channels/chat", "models/by-chat", "keys/{key}", "secret-rules/github"]
+    "address",
+    ["channels/chat", "models/by-chat", "keys/{key}", "budgets/b", "secret-rules/github"],
 )
 def test_what_was_read_can_be_sent_back_and_changes_nothing(
     setup: GatewaySetup, manager: Client, address: str
 ) -> None:
     key = manager.post("/api/agent/keys", {"name": "k", "models": ["*"], "limits": {"day": 5}})
+    manager.post("/api/agent/budgets", {"name": "b", "tag": "b", "limits": {"day": 5}})
     before = len(list_changes(manager))
     path = f"/api/agent/{address.format(key=key['id'])}"
     read = manager.get(path)
