@@ -39,8 +39,8 @@ from agentd.gateway.alerts.targets import AlertTargetRepository
 from agentd.gateway.channels.model import Channel
 from agentd.gateway.channels.store import ChannelRepository
 from agentd.gateway.keys.store import AccessKeyRepository
-from agentd.gateway.management_keys.store import ManagementKeyRepository
 from agentd.gateway.limits.budget_store import BudgetRepository
+from agentd.gateway.management_keys.store import ManagementKeyRepository
 from agentd.gateway.models.store import GatewayModelRepository
 from agentd.gateway.secrets.rule_file import load_seed
 from agentd.gateway.secrets.rule_store import SecretRuleStore

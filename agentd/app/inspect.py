@@ -18,8 +18,8 @@ from agentd.gateway.channels import store as channels_store
 from agentd.gateway.keys.file import AccessKeyFile
 from agentd.gateway.ledger.day_report import read_report_position
 from agentd.gateway.licence.store import LicenceFile
-from agentd.gateway.management_keys.file import ManagementKeyFile
 from agentd.gateway.limits import budget_store
+from agentd.gateway.management_keys.file import ManagementKeyFile
 from agentd.gateway.secrets import rule_file as secrets_rule_file
 from agentd.gateway.secrets.rule_file import check_seed
 from agentd.gateway.settings import store as settings_store

@@ -6,6 +6,7 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from agentd.app.gateway import ModelGateway
 from agentd.core.clock import SystemClock
@@ -14,6 +15,7 @@ from agentd.gateway.keys.file import AccessKeyFile
 from agentd.gateway.keys.limits import KeyLimits
 from agentd.gateway.keys.model import issue
 from agentd.gateway.keys.store import AccessKeyRepository
+from agentd.gateway.limits.budgets import Budget
 from agentd.models.model import Models
 from tests.conftest import until
 from tests.gateway.ledger.entries import build_record
@@ -26,6 +28,7 @@ COUNTED = 5
 PACE = 0.001
 """Seconds between two calls of one caller, once there are many: a slow disk has less to count."""
 COST = Decimal("0.25")
+BUDGET = Budget(name="b", tag="t")
 
 
 def make_gateway(layout):
@@ -36,7 +39,8 @@ def make_gateway(layout):
 
 async def test_a_change_of_the_time_zone_loses_and_doubles_no_call(layout):
     clock = SystemClock()
-    key = issue("laptop", clock.now())[1]
+    limits = KeyLimits(total=Decimal(10**6))
+    key = structs.replace(issue("laptop", clock.now())[1], limits=limits, tags=("t",))
     gateway = make_gateway(layout)
     spent = Decimal(0)
 
@@ -47,12 +51,12 @@ async def test_a_change_of_the_time_zone_loses_and_doubles_no_call(layout):
                 if counts >= COUNTED:
                     return
                 await asyncio.sleep(PACE)
-            meter, at = gateway.meters.for_key(key), clock.now()
-            held = meter.reserve(KeyLimits(total=Decimal(10**6)), COST, 1)
-            meter.settle(held, COST, 1, at)
+            limits, at = gateway.meters.limit_request(key, "large"), clock.now()
+            limits.reserve(COST, 1)
+            limits.settle(COST, 1, at)
             spent += COST
             await gateway.ledger.add_record(
-                build_record(caller + CALLERS * number, at, key=key.id, cost=COST)
+                build_record(caller + CALLERS * number, at, key=key.id, tags=key.tags, cost=COST)
             )
 
     counts = 0
@@ -61,6 +65,7 @@ async def test_a_change_of_the_time_zone_loses_and_doubles_no_call(layout):
         while not all(one.done() for one in calls):
             await gateway.recount()
             assert gateway.meters.for_key(key).used.total == spent
+            assert gateway.meters.describe_budget(BUDGET).used.total == spent
             counts += 1
         await asyncio.gather(*calls)
         assert spent >= CALLERS * CALLS * COST

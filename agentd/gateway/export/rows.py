@@ -40,6 +40,8 @@ COLUMNS: tuple[TableColumn, ...] = (
     TableColumn("at", "DateTime64(3, 'UTC')", "String"),
     _make_name_column("key"),
     _make_name_column("key_name"),
+    _make_name_column("owner"),
+    _make_column("tags", "Array(String)"),
     _make_name_column("endpoint"),
     _make_name_column("model"),
     _make_name_column("channel"),
@@ -83,6 +85,8 @@ class ExportRow(Struct, frozen=True, kw_only=True):
     at: str
     key: str
     key_name: str
+    owner: str
+    tags: tuple[str, ...]
     endpoint: str
     model: str
     channel: str
@@ -128,6 +132,8 @@ def build_row(entry: RequestRecord, day: str, source: str, version: int) -> Expo
         at=entry.at.replace("T", " ").removesuffix("Z"),
         key=entry.key,
         key_name=entry.key_name,
+        owner=entry.owner,
+        tags=entry.tags,
         endpoint=entry.endpoint,
         model=entry.model,
         channel=entry.channel,

@@ -64,6 +64,11 @@ CONCEPTS = (
         " scope, whose changes are logged under its name.",
     ),
     Concept(
+        "budget",
+        "Limits that the keys of one owner, or with one tag, share. What a key spent counts if it"
+        " had the owner or tag then. Soft limits warn only, and a raise ends by itself.",
+    ),
+    Concept(
         "limit",
         "What a key may spend in USD in total and per day, week or month of the configured"
         " time zone, and its requests, tokens and parallel calls. A call reserves its maximum.",
