@@ -36,9 +36,13 @@ class World:
 
     def __init__(self, *budgets: Budget) -> None:
         self.clock = FrozenClock(NOON)
-        self.events: list[Event] = []
-        self.meters = KeyMeters(UTC, self.clock, self.events.append)
+        self.events: list[SoftLimitReached | HardLimitReached] = []
+        self.meters = KeyMeters(UTC, self.clock, self.note_event)
         self.meters.set_budgets(budgets)
+
+    def note_event(self, event: Event) -> None:
+        assert isinstance(event, SoftLimitReached | HardLimitReached)
+        self.events.append(event)
 
     def limit(self, key: AccessKey, model: str = "large") -> RequestLimits:
         if not self.meters.has_counted_models(key):
