@@ -127,19 +127,17 @@ class AdminComponent:
         )
         imports = self._imports = self._build_imports(stored_channels, stored_models)
         keys, management_keys = self._build_key_endpoints()
-        repository = BudgetRepository(layout, gateway.budgets)
-        budgets = BudgetEndpoints(repository, self._keys, gateway.meters, self._clock, journal)
         rules = SecretRuleEndpoints(
             SecretRuleStore(layout, gateway.rules),
             SampleScanner(lambda: gateway.active_rules, secret),
             journal,
         )
-        targets = self._build_alert_targets()
-        settings_file = GatewaySettingsRepository(layout, file=gateway.settings)
-        settings = GatewaySettingsEndpoints(settings_file, journal)
+        targets, budgets = self._build_alert_targets(), self._build_budgets()
+        store = GatewaySettingsRepository(layout, file=gateway.settings)
+        settings = GatewaySettingsEndpoints(store, journal)
         daemon = DaemonSettingsEndpoints(self._written.settings, journal, self._written.get_view)
         batches = self._build_batches(channels, models, keys, stored_channels, stored_models)
-        resources = (channels, models, keys, management_keys, budgets, rules, targets)
+        resources = (budgets, channels, models, keys, management_keys, rules, targets)
         undoing = (*resources, settings, daemon, *batches)
         return manage.ManagementEndpoints(
             channels=channels,
@@ -198,6 +196,11 @@ class AdminComponent:
             self._keys, entries, gateway.meters, gateway.model_spend, clock, journal
         )
         return keys, ManagementKeyEndpoints(self._management_keys, clock, journal)
+
+    def _build_budgets(self) -> BudgetEndpoints:
+        gateway = self._gateway
+        repository = BudgetRepository(self._layout, gateway.budgets)
+        return BudgetEndpoints(repository, self._keys, gateway.meters, self._clock, self.journal)
 
     def _build_alert_targets(self) -> AlertTargetEndpoints:
         targets = AlertTargetRepository(self._layout, self._alerts.file)

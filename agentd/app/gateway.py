@@ -26,13 +26,12 @@ from agentd.gateway.channels.model import Channel
 from agentd.gateway.channels.recent_times import RecentCallTimes
 from agentd.gateway.channels.routing import Router
 from agentd.gateway.channels.secrets import ChannelSecrets
-from agentd.gateway.channels.store import load as load_channels
+from agentd.gateway.channels.store import watch_channels
 from agentd.gateway.keys.store import AccessKeyRepository
 from agentd.gateway.ledger.bodies import BodyStore
 from agentd.gateway.ledger.ledger import Ledger
 from agentd.gateway.licence.store import LicenceFile, LicenceService
-from agentd.gateway.limits.budget_store import load as load_budgets
-from agentd.gateway.limits.budgets import Budget
+from agentd.gateway.limits.budget_store import watch_budgets
 from agentd.gateway.limits.meters import KeyMeters
 from agentd.gateway.limits.model_spend import ModelSpendCounter
 from agentd.gateway.metrics.counters import RequestCounters
@@ -110,11 +109,9 @@ class ModelGateway:
         generation: str,
         bus: EventBus,
     ) -> None:
-        self._layout, self._clock = layout, clock
-        self._bus = bus
+        self._layout, self._clock, self._bus = layout, clock, bus
         self._models = models
         self._named: tuple[Models | None, Mapping[str, GatewayModel]] = (None, {})
-        nowhere: Mapping[str, Channel] = {}
         usual = GatewaySettings()
         self.settings = WatchedFile(
             layout.gateway_settings,
@@ -122,13 +119,8 @@ class ModelGateway:
             usual,
             self._on_settings_changed,
         )
-        self.channels = WatchedFile(
-            layout.channels, partial(load_channels, layout), nowhere, self._on_channels_changed
-        )
-        no_budgets: Mapping[str, Budget] = {}
-        self.budgets = WatchedFile(
-            layout.budgets, partial(load_budgets, layout), no_budgets, self._on_budgets_changed
-        )
+        self.channels = watch_channels(layout, self._on_channels_changed)
+        self.budgets = watch_budgets(layout, self._on_budgets_changed)
         self.rules = watch_rules(layout, environ, self._on_rules_changed)
         self.log = ServiceLog(layout, clock)
         self.ledger = Ledger(layout, clock)

@@ -58,6 +58,14 @@ def check(layout: Layout) -> None:
         raise ConfigError(problems)
 
 
+def watch_channels(
+    layout: Layout, changed: Callable[[], None]
+) -> WatchedFile[Mapping[str, Channel]]:
+    """Return the file as it is followed; ``changed`` is called on the loop when it changes."""
+    nothing: Mapping[str, Channel] = {}
+    return WatchedFile(layout.channels, partial(load, layout), nothing, changed)
+
+
 def open_entries(layout: Layout) -> NamedEntries[Channel]:
     """Return the editor of the file's channels; secrets are written as they are given."""
     return NamedEntries(
@@ -79,8 +87,7 @@ class ChannelRepository(WatchedEntries[Channel]):
         changed: Callable[[], None] = lambda: None,
         file: WatchedFile[Mapping[str, Channel]] | None = None,
     ) -> None:
-        none: Mapping[str, Channel] = {}
-        self.file = file or WatchedFile(layout.channels, partial(load, layout), none, changed)
+        self.file = file or watch_channels(layout, changed)
         super().__init__(open_entries(layout), self.file)
 
     @property

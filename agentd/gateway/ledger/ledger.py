@@ -18,18 +18,17 @@ from agentd.core.local_days import get_slot_minutes
 from agentd.gateway.ledger.balances import CountedSpend
 from agentd.gateway.ledger.daily_reports import DailyReports, prepare_folders
 from agentd.gateway.ledger.daily_totals import RequestTotals
-from agentd.gateway.ledger.day_file import ReadPosition, read_records
 from agentd.gateway.ledger.pages import find_request, read_page
 from agentd.gateway.ledger.pending_calls import (
     PendingCalls,
     find_next_number,
-    is_pending_file,
     record_interrupted_calls,
 )
 from agentd.gateway.ledger.queries import ALL_ROWS, LedgerQueries
 from agentd.gateway.ledger.query import RecordPage, RequestFilter
 from agentd.gateway.ledger.record import PendingCall, RequestRecord
 from agentd.gateway.ledger.reprice import DayRepricing
+from agentd.gateway.ledger.spend_counting import SpendCounting
 from agentd.gateway.ledger.writer import LedgerWriter
 from agentd.gateway.limits.spend_by_quarter_hour import SpendByQuarterHour
 from agentd.gateway.pricing.repricing import PricesOf, RepricingSummary
@@ -85,8 +84,7 @@ class Ledger:
         self.interrupted_calls = 0
         """Calls interrupted by the end of the previous process, recorded by this start."""
         self._change_count = self._unread_count = 0
-        self._added_meanwhile: list[RequestRecord] | None = None
-        """Requests recorded while spend is being counted, see ``count_spend``; else None."""
+        self._counting = SpendCounting(layout)
         self._count_lock = asyncio.Lock()
         """Held while counting spend or repricing: neither may run during the other."""
 
@@ -133,8 +131,7 @@ class Ledger:
         # A second copy beside the pending calls is synced with the next of them: one sync, not two.
         copied = self._writer.append(mark, line, safe=True) if mark and self.sync else None
         written = self._writer.append(record.at[:10], line, safe=self.sync and copied is None)
-        if self._added_meanwhile is not None:
-            self._added_meanwhile.append(record)
+        self._counting.add(record)
         if copied:
             await copied  # the later of the two, so the waiting task wakes up only once
         await written
@@ -181,25 +178,13 @@ class Ledger:
         return await self._count(lambda: self._days.count_spend(window_starts))
 
     async def count_model_spend(self, since: Mapping[str, str]) -> SpendByQuarterHour:
-        """Count what keys have spent on each model; as exact as ``count_spend``.
-
-        ``since`` is the first day (UTC) to count of each key, by its id. The accounts are those of
-        ``spend_by_quarter_hour.format_model_account``.
-        """
+        """Count what keys, by id, spent on each model since a day (UTC); as ``count_spend``."""
         return await self._count(lambda: self._days.count_model_spend(since))
 
     async def _count(self, count: Callable[[], CountedSpend]) -> SpendByQuarterHour:
         async with self._count_lock:
             assert self._writer, "the ledger is not open"
-            sums, sizes = await self._query(count)
-            since = self._added_meanwhile = []
-            try:  # between groups: after everything recorded before this moment, before the rest
-                behind = await self._writer.run_between_groups(lambda: self._read_behind(sizes))
-            finally:
-                self._added_meanwhile = None
-            for entry in (*behind, *since):
-                sums.add_record(entry)
-            return sums
+            return await self._counting.finish(self._writer, await self._query(count))
 
     async def read_page(
         self, wanted: RequestFilter, limit: int = 50, cursor: str = ""
@@ -307,17 +292,6 @@ class Ledger:
         await self._writer.run_between_groups(lambda: one.replace(forget))
         await self._run(lambda: self._days.invalidate(one.day))
         self._change_count += 1
-
-    def _read_behind(self, sizes: Mapping[str, int]) -> list[RequestRecord]:
-        """Read what was appended after these sizes of the days' files. On the writing thread."""
-        assert self._writer
-        found: list[RequestRecord] = []
-        days = [one for one in self._writer.get_sizes().items() if not is_pending_file(one[0])]
-        for day, size in days:
-            found += read_records(
-                self._layout.get_ledger_day_path(day), ReadPosition(sizes.get(day, 0)), size
-            )
-        return found
 
     def _get_size(self, day: str) -> int | None:
         return self._writer.get_size(day) if self._writer else None

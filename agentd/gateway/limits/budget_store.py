@@ -3,7 +3,8 @@
 It is written by hand, and by the API, which leaves the comments as they are.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 
 from msgspec import Struct
 
@@ -31,6 +32,12 @@ def load(layout: Layout) -> Mapping[str, Budget]:
         return {}
     content = yaml_reader.load_yaml(layout.budgets, found.data, BudgetsYml, _validate)
     return {budget.name: budget for budget in content.budgets or ()}
+
+
+def watch_budgets(layout: Layout, changed: Callable[[], None]) -> WatchedFile[Mapping[str, Budget]]:
+    """Return the file as it is followed; ``changed`` is called on the loop when it changes."""
+    nothing: Mapping[str, Budget] = {}
+    return WatchedFile(layout.budgets, partial(load, layout), nothing, changed)
 
 
 def open_entries(layout: Layout) -> NamedEntries[Budget]:

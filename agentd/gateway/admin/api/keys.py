@@ -3,7 +3,7 @@
 The secret of a key is shown once, when it is created or reissued.
 """
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from datetime import tzinfo
 from typing import Annotated, Any, Protocol
 
@@ -25,6 +25,7 @@ from agentd.gateway.admin.api.limit_views import (
     make_soft_views,
     make_spent_view,
 )
+from agentd.gateway.admin.api.limits import ModelSpend
 from agentd.gateway.admin.api.listing import ResourceListing
 from agentd.gateway.admin.api.resource import (
     DRY_RUN,
@@ -138,14 +139,6 @@ class KeySpendMeters(Protocol):
 
     def describe_shared(self, key: AccessKey) -> tuple[LimitsStatus, ...]:
         """Return the budgets of its owner and tags."""
-        ...
-
-
-class ModelSpend(Protocol):
-    """Counts what keys spent on models (``gateway.limits.model_spend``)."""
-
-    def count(self, keys: Iterable[AccessKey]) -> Awaitable[None]:
-        """Return once the limits on models of these keys can be shown."""
         ...
 
 
