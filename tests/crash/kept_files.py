@@ -60,6 +60,9 @@ def _use(url: str) -> None:
         wire.call("PUT", "/api/me", {"seen": {"1": 2}}, {"Authorization": f"Bearer {token}"})
         keeping.subscribe(wire, token, "laptop")
         wire.call("POST", "/api/builds/b/start", {})
+        schedule = {"name": "nightly", "cron": "0 3 * * *", "prompt": "test it"}
+        wire.call("POST", "/api/schedules", schedule)
+        wire.call("POST", "/api/schedules/nightly/run")
         manager = {"X-API-Key": MANAGEMENT_KEY}
         for name in ("one", "two", "three"):
             channel = {

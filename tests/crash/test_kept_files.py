@@ -66,7 +66,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Layout:
 def test_the_folder_has_a_file_of_every_family_that_matters(filled: Layout) -> None:
     there = kept_files.list_families(filled)
     for wanted in ("FORMAT", "ids.json", "runs.json", "index.json", "keys.yml", "revoked.json",
-                   "sessions.json", "push.json", "people/ann.yml", "daemon.lock",
+                   "sessions.json", "push.json", "people/ann.yml", "daemon.lock", "schedules.json",
                    "chats/1/journal.jsonl", "proxy/seed",
                    "proxy/changes.jsonl", "proxy/undo/1.enc", "proxy/access-keys.yml",
                    "proxy/management-keys.yml", "proxy/management-keys.revoked.json",
