@@ -232,6 +232,7 @@ def test_prompts_are_paused_removed_and_put_back(
 def test_a_prompt_is_sent_later_and_its_time_is_changed_and_taken_away(
     ada: Person, site: Serving, talking: TalkingEngine
 ) -> None:
+    talking.expect("In the morning")
     chat = site.client().create_chat(title="Later")
     page = ada.open(f"/{chat}")
     box = find_prompt_box(page)
