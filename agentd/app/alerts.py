@@ -53,6 +53,7 @@ class AlertsComponent:
         watched = _WatchedGateway(gateway, keys, exporter)
         self._monitor = AlertMonitor(self.service, watched, clock)
         self._polling: asyncio.Task[None] | None = None
+        self._bus = bus
 
     @property
     def rows(self) -> tuple[Route, ...]:
@@ -65,11 +66,13 @@ class AlertsComponent:
         await self.service.start()
         self._gateway.incidents.listener = self._monitor
         self._gateway.ledger.on_recorded.append(self._monitor.on_record)
+        self._unsubscribe = self._bus.subscribe(self._monitor.on_event)
         self._polling = asyncio.create_task(self._monitor.run())
         return self
 
     async def __aexit__(self, *_: object) -> None:
         """Stop watching and sending; the next start goes on with it."""
+        self._unsubscribe()
         self._gateway.incidents.listener = None
         self._gateway.ledger.on_recorded.remove(self._monitor.on_record)
         if self._polling:

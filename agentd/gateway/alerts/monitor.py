@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from agentd.core.clock import Clock
+from agentd.core.events import Event
 from agentd.gateway.alerts.conditions import (
     ErrorRateWindow,
     format_mark,
@@ -19,9 +20,11 @@ from agentd.gateway.alerts.conditions import (
 )
 from agentd.gateway.alerts.model import AlertRules, AlertTopic
 from agentd.gateway.alerts.service import AlertService
+from agentd.gateway.alerts.states import FiringTopic
 from agentd.gateway.channels.model import Channel
 from agentd.gateway.keys.model import AccessKey
 from agentd.gateway.ledger.record import RequestRecord
+from agentd.gateway.limits.events import HardLimitReached, ReachedLimit, SoftLimitReached
 from agentd.gateway.limits.spend import LimitStatus
 
 POLL_SECONDS = 10.0
@@ -32,6 +35,8 @@ _GATEWAY_TOPICS = {
     "export_failing": "The export to the analytics database works again.",
 }
 _LIMIT_ERROR = "limit_"
+_BUDGET = "budget: "
+"""The beginning of the subjects of limits that their own events tell of."""
 _SPEND_LIMITS = {
     "total": "in all",
     "month": "a month",
@@ -130,6 +135,24 @@ class AlertMonitor:
         if self._alerts.is_active:
             self._observe("ledger_failing", why)
 
+    def on_event(self, event: Event) -> None:
+        """Note that a limit of a budget was reached, by the events of the limits."""
+        if not self._alerts.is_active:
+            return
+        match event:
+            case SoftLimitReached(reached=reached):
+                kind, what = "limit_near", "passed its soft limit"
+            case HardLimitReached(reached=reached) if not _is_own_limit(reached):
+                kind, what = "limit_hit", "reached its limit, so requests are refused"
+            case _:
+                return
+        topic = AlertTopic(kind, _format_budget_subject(reached))
+        text = f"{_describe_budget(reached)} {what}: {reached.spent:f} of {reached.limit:f} USD"
+        resets = f"; it resets at {reached.resets}" if reached.resets else ""
+        self._alerts.begin(
+            topic, f"{text} {_SPEND_LIMITS[reached.window]}{resets}.", reached.resets or ""
+        )
+
     def _observe(self, kind: str, problem: str) -> None:
         topic = AlertTopic(kind, "")
         if problem:
@@ -166,6 +189,15 @@ class AlertMonitor:
             elif one.kind == "channel_down" and not is_enabled:
                 self._alerts.forget(one.topic)
 
+    def _end_budget_limit(self, one: FiringTopic) -> None:
+        """End what was said of a limit whose period is over."""
+        if not one.mark or self._clock.now() < one.mark:
+            return
+        if one.kind == "limit_near":
+            self._alerts.forget(one.topic)
+        else:
+            self._alerts.end(one.topic, "A new period of the limit has begun.")
+
     def _on_secret(self, record: RequestRecord, rule: str, count: int) -> None:
         name = record.key_name or record.key
         found = "A secret was" if count == 1 else f"{count} secrets were"
@@ -190,6 +222,9 @@ class AlertMonitor:
         for one in self._alerts.firing:
             if one.kind not in ("limit_hit", "limit_near"):
                 continue
+            if one.subject.startswith(_BUDGET):
+                self._end_budget_limit(one)
+                continue
             key_id, _, name = one.subject.partition(" ")
             key = self._gateway.find_key(key_id)
             limits = self._gateway.describe_limits(key) if key else ()
@@ -201,6 +236,23 @@ class AlertMonitor:
                     self._alerts.forget(one.topic)
             elif not is_used_up(limit) and format_mark(limit) != one.mark:
                 self._alerts.end(one.topic, f"{_describe_use(key, limit)}: it may spend again.")
+
+
+def _is_own_limit(reached: ReachedLimit) -> bool:
+    """Return whether it is a key's own limit, which is seen in requests."""
+    return reached.scope == "key" and not reached.budget
+
+
+def _format_budget_subject(reached: ReachedLimit) -> str:
+    parts = (reached.scope, reached.key or reached.name, reached.model, reached.window)
+    return _BUDGET + " ".join(filter(None, parts))
+
+
+def _describe_budget(reached: ReachedLimit) -> str:
+    whose = {"key": "The access key", "owner": "The owner", "tag": "The tag"}
+    if reached.scope == "model":
+        return f'The model "{reached.model}" of the access key "{reached.name}"'
+    return f'{whose[reached.scope]} "{reached.name}"'
 
 
 def _make_topics(key_id: str, limit: str) -> tuple[AlertTopic, AlertTopic]:

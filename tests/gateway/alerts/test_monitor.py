@@ -1,0 +1,110 @@
+"""What is seen in a gateway, without one: error rates, and the events of budgets."""
+
+from decimal import Decimal
+from typing import Any, ClassVar
+
+import pytest
+
+from agentd.core.clock import FrozenClock
+from agentd.gateway.alerts.conditions import ErrorRateWindow, has_failed
+from agentd.gateway.alerts.model import AlertRules, AlertTarget
+from agentd.gateway.alerts.monitor import AlertMonitor
+from agentd.gateway.alerts.outbox import SendResult
+from agentd.gateway.alerts.service import AlertService
+from agentd.gateway.alerts.store import AlertsJson
+from agentd.gateway.limits.events import HardLimitReached, ReachedLimit, SoftLimitReached
+from tests.gateway.ledger.entries import build_record
+
+OPS = AlertTarget(name="ops", url="https://example.org")
+RESETS = "2026-01-02T00:00:00.000Z"
+
+
+class Memory:
+    """Keeps nothing on disk, and accepts every alert."""
+
+    def load(self) -> AlertsJson:
+        return AlertsJson()
+
+    def save(self, content: AlertsJson) -> None:
+        pass
+
+    async def send(self, *_: object) -> SendResult:
+        return SendResult(ok=True, answer="200")
+
+
+class QuietGateway:
+    """A gateway in which nothing is wrong."""
+
+    rules = AlertRules()
+    channels: ClassVar[dict[str, Any]] = {}
+    ledger_problem = export_problem = ""
+
+    def find_key(self, key_id: str) -> None:
+        return None
+
+    def describe_limits(self, key: object) -> tuple[()]:
+        return ()
+
+
+def build_limit(**more: Any) -> ReachedLimit:
+    known: dict[str, Any] = {"scope": "tag", "name": "team", "window": "day", "resets": RESETS}
+    amounts = {"limit": Decimal(5), "spent": Decimal("5.01")}
+    return ReachedLimit(**{**known, **amounts, **more})
+
+
+@pytest.mark.gen_test
+async def test_a_limit_of_a_budget_is_told_once_until_its_period_is_over() -> None:
+    clock, memory = FrozenClock(), Memory()
+    alerts = AlertService(memory, memory, lambda: {"ops": OPS}, clock)
+    await alerts.start()
+    monitor = AlertMonitor(alerts, QuietGateway(), clock)
+    monitor.on_event(SoftLimitReached(build_limit()))
+    for _ in range(3):
+        monitor.on_event(HardLimitReached(build_limit()))
+    monitor.on_event(HardLimitReached(build_limit(scope="key", key="abc")))  # seen in requests
+    monitor.poll()
+    assert [(one.kind, one.state) for one in alerts.alerts] == [
+        ("limit_near", "firing"),
+        ("limit_hit", "firing"),
+    ]
+    assert alerts.alerts[1].text == (
+        'The tag "team" reached its limit, so requests are refused: 5.01 of 5 USD a day;'
+        f" it resets at {RESETS}."
+    )
+    clock.move(86400)
+    monitor.poll()
+    assert [(one.kind, one.state) for one in alerts.alerts][2:] == [("limit_hit", "resolved")]
+    assert not tuple(alerts.firing)
+    await alerts.stop()
+
+
+def test_the_error_rate_is_of_the_last_minutes() -> None:
+    window, rules = ErrorRateWindow(), AlertRules(error_rate=50, error_requests=4)
+    for second in range(4):
+        window.add(True, second)
+    assert window.measure(5, 3).exceeds(rules)
+    assert not window.measure(5, 3).exceeds(AlertRules(error_requests=5))
+    assert not window.measure(5, 3).exceeds(AlertRules(error_rate=None, error_requests=1))
+    for second in range(5):
+        window.add(False, 10 + second)
+    assert not window.measure(5, 20).exceeds(rules)
+    assert window.measure(5, 1000).requests == 0
+
+
+@pytest.mark.parametrize(
+    ("fields", "failed"),
+    [
+        ({}, False),
+        ({"status": 400, "outcome": "failed", "error": "invalid_request"}, False),
+        ({"status": 429, "outcome": "refused", "error": "limit_day"}, False),
+        ({"status": 499, "outcome": "left"}, False),
+        ({"status": 429, "outcome": "failed", "error": "rate_limit"}, True),
+        ({"status": 502, "outcome": "failed", "error": "unreachable"}, True),
+        ({"status": 200, "outcome": "broken", "error": "broken"}, True),
+        ({"status": 503, "outcome": "refused"}, True),
+    ],
+)
+def test_a_callers_own_fault_is_no_error_of_the_gateway(
+    fields: dict[str, Any], failed: bool
+) -> None:
+    assert has_failed(build_record(**fields)) is failed
