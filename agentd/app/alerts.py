@@ -12,7 +12,7 @@ from agentd.gateway.admin.api import alerts as alerts_api
 from agentd.gateway.admin.api.alerts import AlertEndpoints
 from agentd.gateway.alerts.model import AlertRules
 from agentd.gateway.alerts.monitor import AlertMonitor
-from agentd.gateway.alerts.sender import AlertSender
+from agentd.gateway.alerts.sender import AlertSender, BotNotifier
 from agentd.gateway.alerts.service import AlertService
 from agentd.gateway.alerts.store import AlertFile
 from agentd.gateway.alerts.targets import watch_targets
@@ -38,11 +38,12 @@ class AlertsComponent:
         gateway: ModelGateway,
         keys: AccessKeyRepository,
         exporter: Exporter,
+        bots: BotNotifier,
     ) -> None:
         self._gateway = gateway
         self.file = watch_targets(layout, self._on_file_changed)
         """The targets, to be watched."""
-        self._sender = AlertSender(environ, clock)
+        self._sender = AlertSender(environ, clock, bots)
         self.service = AlertService(
             AlertFile(layout),
             self._sender,

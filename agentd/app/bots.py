@@ -50,6 +50,7 @@ class BotsComponent:
             yml, self.file, self._shown, self._connect, self._create_poller, self._publish_bots
         )
         self.get_bots = self._service.get_bots
+        self.send_notice = self._service.send_notice
         self._living: asyncio.Task[None] | None = None
         self.rows: tuple[Route, ...] = bots_api.routes(
             BotEndpoints(self._service, services.chats.list_summaries)

@@ -173,7 +173,7 @@ async def start_components(
     chats_component = await start(
         ChatsComponent(core.repository, chats, auth.keys, remote, layout, bus, worktrees.service)
     )
-    gateway, export, alerts, management = await _start_gateway(stack, core, auth)
+    gateway, export, alerts, management = await _start_gateway(stack, core, auth, bots)
     return Components(
         mcp_servers=mcp_servers,
         engines=engines,
@@ -211,7 +211,7 @@ async def _start_engines(
 
 
 async def _start_gateway(
-    stack: contextlib.AsyncExitStack, core: Core, auth: AuthServices
+    stack: contextlib.AsyncExitStack, core: Core, auth: AuthServices, bots: BotsComponent
 ) -> tuple[ModelGateway, ExportComponent, AlertsComponent, AdminComponent]:
     """Start the model gateway, and what exports, watches and manages it."""
     layout, environ, clock, bus = core.layout, core.environ, core.clock, core.bus
@@ -227,7 +227,7 @@ async def _start_gateway(
         ExportComponent(layout, environ, clock, lambda: gateway.settings.current, gateway.log)
     )
     alerts = await start(
-        AlertsComponent(layout, environ, clock, bus, gateway, auth.access, export.exporter)
+        AlertsComponent(layout, environ, clock, bus, gateway, auth.access, export.exporter, bots)
     )
     management = AdminComponent(
         layout, clock, gateway, auth.access, auth.management_keys, core.config_files, alerts

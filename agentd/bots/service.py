@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from agentd.bots.messenger import BotAccount, Messenger
 from agentd.bots.model import BotDirectory, BotSettings, BotStatus
-from agentd.core.errors import AgentdError, ConfigProblem
+from agentd.core.errors import AgentdError, ConfigProblem, NotFound, Unavailable, suggest_name
 
 if TYPE_CHECKING:
     from agentd.bots.polling import BotPoller
@@ -127,6 +127,26 @@ class BotService:
         messenger = await self._connect(bot)
         try:
             return await messenger.connect()
+        finally:
+            with suppress(AgentdError):
+                await messenger.close()
+
+    async def send_notice(self, bot_id: str, chat: int, text: str) -> None:
+        """Send plain text to a conversation, by a bot that is enabled.
+
+        Raises an ``AgentdError`` with the reason; it contains no token.
+        """
+        await self.ensure_current()
+        bot = next((one for one in self.configured if one.id == bot_id), None)
+        if bot is None:
+            known = [one.id for one in self.configured]
+            raise NotFound(f'There is no bot "{bot_id[:64]}"{suggest_name(bot_id, known)}')
+        if not bot.enabled:
+            raise Unavailable(f'The bot "{bot_id}" is disabled')
+        messenger = await self._connect(bot)
+        try:
+            await messenger.connect()
+            await messenger.send(chat, text, (), html=False)
         finally:
             with suppress(AgentdError):
                 await messenger.close()

@@ -50,7 +50,7 @@ def build_request(alert: Alert, target: AlertTarget, now: Timestamp) -> Upstream
             message["allowed_mentions"] = {"parse": []}
             body = msgspec.json.encode(message)
             headers["content-type"] = "application/json"
-        case "text":
+        case "text" | "telegram":
             body = format_message(alert).encode()
             headers["content-type"] = "text/plain; charset=utf-8"
             if target.secret:

@@ -22,7 +22,7 @@ AlertKind: TypeAlias = Literal[
 """``limit_near`` and ``secret_found`` are events; the others last until they are resolved."""
 
 AlertState: TypeAlias = Literal["firing", "resolved"]
-TargetKind: TypeAlias = Literal["webhook", "slack", "discord", "text"]
+TargetKind: TypeAlias = Literal["webhook", "slack", "discord", "text", "telegram"]
 
 TEST = "test"
 """The kind of the alert that only tests a target."""
@@ -31,6 +31,8 @@ EVENTS: frozenset[str] = frozenset({"limit_near", "secret_found", TEST})
 
 MAX_TEXT = 1000
 MAX_INTERVAL = 86400.0
+MAX_CHAT = 2**52
+"""The bound of Telegram's ids of conversations."""
 
 
 class AlertTopic(NamedTuple):
@@ -54,11 +56,16 @@ class AlertTarget(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The name of the target."""
     kind: TargetKind = "webhook"
     """The format: ``webhook`` is signed JSON of Standard Webhooks; ``slack`` is for Slack and what
-    takes its incoming webhooks, ``discord`` for Discord, ``text`` is plain text, as ntfy takes."""
+    takes its incoming webhooks, ``discord`` for Discord, ``text`` is plain text, as ntfy takes;
+    ``telegram`` sends it by a bot of this daemon."""
     url: SecretText = ""
     """Where it is sent; in the file also `env:NAME` or `file:PATH`. Shown without its path."""
     secret: SecretText = ""
     """Of a webhook: signs it (`whsec_...`). Of text: sent as a bearer token. Shown masked."""
+    bot: Annotated[str, Meta(max_length=32)] = ""
+    """Of Telegram: id of the bot that sends it."""
+    chat: Annotated[int, Meta(ge=-MAX_CHAT, le=MAX_CHAT)] | None = None
+    """Of Telegram: id of the conversation; a person's is the user id, a group's is negative."""
     alerts: tuple[AlertKind, ...] = ()
     """The alerts that it receives; empty: all."""
     resolved: bool = True

@@ -3,10 +3,11 @@
 import asyncio
 import re
 from collections.abc import Mapping
+from typing import Protocol
 
 from agentd.core.clock import Clock
 from agentd.core.errors import AgentdError
-from agentd.gateway.alerts.message import build_request
+from agentd.gateway.alerts.message import build_request, format_message
 from agentd.gateway.alerts.model import Alert, AlertTarget, hide_values
 from agentd.gateway.alerts.outbox import SendResult
 from agentd.gateway.alerts.targets import resolve_target
@@ -20,10 +21,22 @@ MAX_ANSWER_CHARS = 500
 _GONE = 410
 
 
-class AlertSender:
-    """Sends to webhooks. Belongs to the event loop on which it is used; ``close`` it there."""
+class BotNotifier(Protocol):
+    """The messenger bots (``bots.service.BotService``)."""
 
-    def __init__(self, environ: Mapping[str, str], clock: Clock) -> None:
+    async def send_notice(self, bot_id: str, chat: int, text: str) -> None:
+        """Send plain text to a conversation. Raises an ``AgentdError`` without the token in it."""
+        ...
+
+
+class AlertSender:
+    """Sends to webhooks, and by ``bots`` to Telegram.
+
+    Belongs to the event loop on which it is used; ``close`` it there.
+    """
+
+    def __init__(self, environ: Mapping[str, str], clock: Clock, bots: BotNotifier) -> None:
+        self._bots = bots
         self._environ = environ
         self._clock = clock
         self._clients: dict[bool, HttpUpstream] = {}
@@ -32,6 +45,9 @@ class AlertSender:
         """Send an alert; whatever happens is in the result."""
         secrets = [target.url, target.secret]
         try:
+            if target.kind == "telegram":
+                await self._bots.send_notice(target.bot, target.chat or 0, format_message(alert))
+                return SendResult(ok=True, answer="sent")
             resolved = await asyncio.to_thread(resolve_target, target, self._environ)
             secrets += [resolved.url, resolved.secret]
             request = build_request(alert, resolved, self._clock.now())

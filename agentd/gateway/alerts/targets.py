@@ -191,6 +191,12 @@ def _validate(content: AlertsYml) -> Iterator[tuple[tuple[str | int, ...], str]]
 
 def _find_faults(target: AlertTarget) -> Iterator[tuple[str, str]]:
     """Yield the fields that are wrong, and why. No value is repeated."""
+    if target.kind == "telegram":
+        yield from _find_telegram_faults(target)
+        return
+    for field in ("bot", "chat"):
+        if getattr(target, field):
+            yield field, f"means nothing to kind {target.kind}; remove it"
     if not target.url:
         yield "url", "is missing"
     elif wrong := explain_malformed_secret(target.url) or _explain_address(target):
@@ -202,6 +208,16 @@ def _find_faults(target: AlertTarget) -> Iterator[tuple[str, str]]:
             yield "secret", wrong
     elif target.secret and target.kind != "text":
         yield "secret", f"means nothing to kind {target.kind}; remove it"
+
+
+def _find_telegram_faults(target: AlertTarget) -> Iterator[tuple[str, str]]:
+    if not target.bot:
+        yield "bot", "is missing: the id of a bot of bots.yml"
+    if not target.chat:
+        yield "chat", "is missing: the id of a conversation at Telegram, such as your user id"
+    for field in ("url", "secret"):
+        if getattr(target, field):
+            yield field, "means nothing to kind telegram; remove it"
 
 
 def _explain_address(target: AlertTarget) -> str:

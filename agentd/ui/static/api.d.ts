@@ -119,9 +119,11 @@ export type AlertTargetPage = {
 
 export type AlertTargetPatch = {
   name?: string | null;
-  kind?: "discord" | "slack" | "text" | "webhook" | null;
+  kind?: "discord" | "slack" | "telegram" | "text" | "webhook" | null;
   url?: string | null;
   secret?: string | null;
+  bot?: string | null;
+  chat?: number | null;
   alerts?: ("channel_disabled" | "channel_down" | "error_rate" | "export_failing" | "ledger_failing" | "limit_hit" | "limit_near" | "secret_found")[] | null;
   resolved?: boolean | null;
   minInterval?: number | null;
@@ -131,9 +133,11 @@ export type AlertTargetPatch = {
 
 export type AlertTargetView = {
   name: string;
-  kind: "discord" | "slack" | "text" | "webhook";
+  kind: "discord" | "slack" | "telegram" | "text" | "webhook";
   url: string;
   secret: string;
+  bot: string;
+  chat: number | null;
   alerts: ("channel_disabled" | "channel_down" | "error_rate" | "export_failing" | "ledger_failing" | "limit_hit" | "limit_near" | "secret_found")[];
   resolved: boolean;
   minInterval: number;
@@ -1512,9 +1516,11 @@ export type NewAccessKey = {
 
 export type NewAlertTarget = {
   name: string;
-  kind?: "discord" | "slack" | "text" | "webhook";
+  kind?: "discord" | "slack" | "telegram" | "text" | "webhook";
   url?: string;
   secret?: string;
+  bot?: string;
+  chat?: number | null;
   alerts?: ("channel_disabled" | "channel_down" | "error_rate" | "export_failing" | "ledger_failing" | "limit_hit" | "limit_near" | "secret_found")[];
   resolved?: boolean;
   minInterval?: number;

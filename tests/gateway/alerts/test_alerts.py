@@ -13,6 +13,7 @@ import pytest
 from agentd.gateway.alerts import monitor
 from agentd.gateway.alerts.store import AlertFile
 from agentd.storage.checksummed_json import encode_checksummed
+from tests.bots.bot_api import REVOKED, TOKEN, USER, BotApi
 from tests.gateway.admin.api.described import Manager
 from tests.gateway.admin.conftest import HASH, MANAGEMENT_KEY
 from tests.gateway.alerts.receiver import AlertReceiver
@@ -92,6 +93,16 @@ def manage(daemon: Serving | None) -> Client:
     return Manager(daemon.url, MANAGEMENT_KEY)
 
 
+def wait_until_delivered(manager: Client) -> None:
+    """Wait until the newest alert is noted as delivered to its only target."""
+
+    def is_delivered() -> bool:
+        (delivery,) = manager.get("/api/agent/alerts?limit=1")["items"][0]["deliveries"]
+        return bool(delivery["state"] == "delivered")
+
+    until(is_delivered)
+
+
 def test_a_channel_is_told_to_be_down_once_and_to_work_again_once(
     told: GatewaySetup, receiver: AlertReceiver, ask: Callable[..., str]
 ) -> None:
@@ -103,13 +114,13 @@ def test_a_channel_is_told_to_be_down_once_and_to_work_again_once(
     _, up = wait_for_kinds(receiver, ("channel_down", "firing"), ("channel_down", "resolved"))
     assert up["since"]
     with closing(manage(told.daemon)) as manager:
+        wait_until_delivered(manager)
         page = manager.get("/api/agent/alerts").json()
     assert [(one["kind"], one["state"]) for one in page["items"]] == [
         ("channel_down", "resolved"),
         ("channel_down", "firing"),
     ]
     assert [one["id"] for one in page["items"]] == [up["id"], down["id"]]
-    assert page["items"][0]["deliveries"][0]["state"] == "delivered"
     assert page["items"][0]["deliveries"][0]["answer"] == "200 thanks"
     assert (page["firing"], page["watched"]) == ([], True)
 
@@ -222,3 +233,30 @@ def test_kill_9_between_the_event_and_its_delivery_loses_nothing(
     (done,) = AlertFile(told.layout).load().alerts
     assert done.deliveries[0].state == "delivered"
     assert done.deliveries[0].answer == "204"
+
+
+def test_telegram_is_told_by_a_bot_of_the_daemon(
+    told: GatewaySetup, ask: Callable[..., str]
+) -> None:
+    pytest.importorskip("telegram", reason="the extra telegram is not installed")
+    with BotApi() as api:
+        bot = {"id": "helper", "token": TOKEN, "users": [USER], "base_url": api.url}
+        path = Path(told.layout.bots_settings)
+        path.write_text(json.dumps({"bots": [bot]}))
+        path.chmod(0o600)
+        write_targets(told, {"name": "me", "kind": "telegram", "bot": "helper", "chat": USER})
+        assert ask(ERROR) == "500"
+        (sent,) = until(lambda: [one for one in api.sent if one["method"] == "sendMessage"])
+        assert str(sent["chat_id"]) == str(USER)
+        assert 'The channel "chat" failed' in sent["text"]
+        with closing(manage(told.daemon)) as manager:
+            wait_until_delivered(manager)
+            api.fault = lambda method: REVOKED
+            answer = manager.post("/api/agent/alert-targets/me/test", None).json()
+            assert (answer["ok"], answer["status"]) == (False, None)
+            assert TOKEN not in answer["answer"]
+            manager.patch("/api/agent/alert-targets/me", {"bot": "halper"})
+            missing = manager.post("/api/agent/alert-targets/me/test", None)
+            assert 'did you mean "helper"?' in missing["answer"]
+        assert told.daemon
+        told.daemon.stop()

@@ -287,7 +287,7 @@ _DOCS = ResourceDocs(
     noun="alert_target",
     list="List who is told of alerts, by name; addresses and secrets are masked.",
     create="Create a target of alerts: a webhook as of Standard Webhooks, which is signed; Slack or"
-    " Discord; or plain text, as ntfy takes.",
+    " Discord; plain text, as ntfy takes; or Telegram, by a bot of this daemon.",
     create_example={
         "name": "operations",
         "url": "https://example.org/alerts",

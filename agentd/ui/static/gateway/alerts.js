@@ -26,20 +26,23 @@ const TITLES = /** @type {Record<string, string>} */ ({
   limit_near: "Limit nearly used", limit_hit: "Limit reached", channel_down: "Channel down", channel_disabled: "Channel disabled", secret_found: "Secret found",
   export_failing: "Export failing", ledger_failing: "Ledger not writable", error_rate: "High error rate",
 });
-const KINDS = /** @type {Record<string, string>} */ ({ webhook: "webhook", slack: "Slack", discord: "Discord", text: "plain text" });
+const KINDS = /** @type {Record<string, string>} */ ({ webhook: "webhook", slack: "Slack", discord: "Discord", text: "plain text", telegram: "Telegram" });
 const COLOURS = /** @type {Record<string, string>} */ ({ pending: "need", delivered: "good", failed: "bad", skipped: "off" });
 
+const isTelegram = (/** @type {(name: string) => string} */ value) => value("kind") === "telegram";
 const hasSecret = (/** @type {(name: string) => string} */ value) => ["webhook", "text"].includes(value("kind"));
 
 /** @type {readonly Field[]} */
 const FIELDS = [
-  { name: "kind", label: "Format", kind: "choice", initial: "webhook", options: [["webhook", "signed JSON (Standard Webhooks)"], ["slack", "Slack, Mattermost"], ["discord", "Discord"], ["text", "plain text, such as ntfy"]] },
-  { name: "url", label: "Address", required: true, wide: true, placeholder: "https://example.org/alerts", hint: "Its path is never shown again. With another address, enter the secret again." },
+  { name: "kind", label: "Format", kind: "choice", initial: "webhook", options: [["webhook", "signed JSON (Standard Webhooks)"], ["slack", "Slack, Mattermost"], ["discord", "Discord"], ["text", "plain text, such as ntfy"], ["telegram", "Telegram, by a bot of this daemon"]] },
+  { name: "url", label: "Address", required: true, wide: true, when: (value) => !isTelegram(value), placeholder: "https://example.org/alerts", hint: "Its path is never shown again. With another address, enter the secret again." },
   { name: "secret", label: "Secret", wide: true, when: hasSecret, hint: "A webhook is signed with it (whsec_…): give it to the receiver, it is never shown again. Plain text sends it as a bearer token." },
+  { name: "bot", label: "Bot", required: true, when: isTelegram, hint: "The id of a bot of Settings, Bots." },
+  { name: "chat", label: "Conversation", kind: "number", required: true, when: isTelegram, hint: "Your user id at Telegram, or the negative id of a group. Write to the bot first." },
   { name: "alerts", label: "Alerts", kind: "lines", wide: true, hint: `One per line, empty for all: ${Object.keys(TITLES).join(", ")}.` },
   { name: "minInterval", label: "Least pause", kind: "number", initial: "60", hint: "Seconds between two messages about the same thing." },
   { name: "resolved", label: "Also tell when it is over", kind: "check" },
-  { name: "local", label: "The address is of this machine or its network", kind: "check" },
+  { name: "local", label: "The address is of this machine or its network", kind: "check", when: (value) => !isTelegram(value) },
 ];
 
 export const page = forAdministrators("Alerts", () => {
@@ -98,7 +101,7 @@ export const page = forAdministrators("Alerts", () => {
     const wanted = target.alerts.length ? target.alerts.map((kind) => TITLES[kind] ?? kind).join(", ") : "all alerts";
     return el("li", null,
       el("span", { class: "name" }, dot(target.enabled ? "good" : "off"), el("b", null, target.name), el("span", { class: "chip" }, KINDS[target.kind] ?? target.kind), target.enabled ? null : el("span", { class: "chip" }, "disabled")),
-      el("small", null, [target.url, wanted, target.resolved ? "" : "not when it is over"].filter(Boolean).join(" · ")),
+      el("small", null, [target.kind === "telegram" ? `${target.bot} to ${target.chat}` : target.url, wanted, target.resolved ? "" : "not when it is over"].filter(Boolean).join(" · ")),
       () => testLine(tests.value[target.name]),
       el("span", { class: "ends" }, el("button", { class: "btn small", "aria-label": `Test ${target.name}`, onclick: () => void test(target.name) }, "Test"),
         menuButton({ class: "btn plain icon small", "aria-label": `Actions for ${target.name}` }, [icon("more")], () => [

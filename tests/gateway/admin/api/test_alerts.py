@@ -90,6 +90,8 @@ def test_a_secret_is_not_sent_to_another_address(manager: Client, receiver: Aler
         ({"secret": ""}, "openssl rand"),
         ({"secret": "password"}, "openssl rand"),
         ({"kind": "slack"}, "remove it"),
+        ({"kind": "telegram"}, "is missing: the id of a bot"),
+        ({"bot": "helper"}, "remove it"),
         ({"alerts": ["fire"]}, "fire"),
         ({"name": "a b"}, "name"),
         ({"minInterval": -1}, "0"),
