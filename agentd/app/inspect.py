@@ -14,6 +14,7 @@ from agentd.chats.labels.store import LabelChangeFile
 from agentd.core.errors import AgentdError, ConfigError, ConfigProblem
 from agentd.gateway.admin import changes_store
 from agentd.gateway.alerts import targets as alert_targets
+from agentd.gateway.alerts.store import AlertFile
 from agentd.gateway.channels import store as channels_store
 from agentd.gateway.keys.file import AccessKeyFile
 from agentd.gateway.ledger.day_report import read_report_position
@@ -93,6 +94,7 @@ def find_state_problems(layout: Layout) -> list[ConfigProblem]:
     found += collect_problems(lambda: load_decisions(layout))
     found += collect_problems(LabelChangeFile(layout).load)
     found += collect_problems(PushFile(layout).load)
+    found += collect_problems(AlertFile(layout).load)
     found += _collect_listed(PreferenceFiles(layout).find_problems)
     found += _collect_listed(lambda: check_seed(layout))
     return found + find_silent_corruption(layout)

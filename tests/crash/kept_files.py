@@ -10,6 +10,9 @@ from agentd.auth import password, roles
 from agentd.auth.key import issue_key
 from agentd.auth.key_store import KeyFile
 from agentd.auth.user_store import UserFile
+from agentd.gateway.alerts.model import Alert, AlertDelivery
+from agentd.gateway.alerts.states import FiringTopic
+from agentd.gateway.alerts.store import AlertFile, AlertsJson
 from agentd.settings.model import Settings
 from agentd.storage.layout import Layout
 from tests.crash import keeping
@@ -39,6 +42,10 @@ def fill(layout: Layout) -> None:
     KeyFile(layout).revoke("gone", AT)
     hashed = password.hash_password(_WORD, password.HashCost(14, 8, 1))
     UserFile(layout).add(roles.User("ann", "administrator", hashed))
+    fired = FiringTopic("channel_down", "one", since=AT, text="one failed")
+    waits = AlertDelivery(target="nobody", not_before=AT)
+    alert = Alert(id="alert_1", at=AT, kind="channel_down", text="one failed", deliveries=(waits,))
+    AlertFile(layout).save(AlertsJson(firing=(fired,), alerts=(alert,)))
     Path(layout.builds_settings).write_text("builds:\n  b:\n    command: ['true']\n")
 
     async def run_daemon() -> None:

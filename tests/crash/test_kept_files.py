@@ -70,7 +70,8 @@ def test_the_folder_has_a_file_of_every_family_that_matters(filled: Layout) -> N
                    "chats/1/journal.jsonl", "proxy/seed",
                    "proxy/changes.jsonl", "proxy/undo/1.enc", "proxy/access-keys.yml",
                    "proxy/management-keys.yml", "proxy/management-keys.revoked.json",
-                   "proxy/revoked.json", "proxy/requests/*", "proxy/reports/*"):  # fmt: skip
+                   "proxy/alerts.json", "proxy/revoked.json", "proxy/requests/*",
+                   "proxy/reports/*"):  # fmt: skip
         assert any(fnmatch(name, wanted) for name in there), wanted
 
 
