@@ -14,8 +14,8 @@ import { following, forAdministrators, gatewayFrame, part, shown } from "./frame
 /** @typedef {{ number: number, at: string, by: string, remote: string, action: string, resource: string, name: string, before: any, after: any, undoes: number | null }} Change */
 
 const AT_ONCE = 100;
-const RESOURCES = /** @type {const} */ (["", "keys", "channels", "models", "import", "secret-rules", "alert-targets", "settings", "licence", "requests"]);
-const UNDOABLE = ["channels", "models", "import", "keys", "secret-rules", "alert-targets", "settings", "daemon-settings"];
+const RESOURCES = /** @type {const} */ (["", "keys", "budgets", "channels", "models", "import", "secret-rules", "alert-targets", "settings", "licence", "requests"]);
+const UNDOABLE = ["channels", "models", "import", "keys", "budgets", "secret-rules", "alert-targets", "settings", "daemon-settings"];
 const PAGES = /** @type {Record<string, string>} */ ({ keys: "keys/", channels: "channels/", models: "models/" });
 
 export const page = forAdministrators("Changes", () => {
