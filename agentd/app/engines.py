@@ -6,7 +6,7 @@ They are much code, so this module is imported when the first turn begins: a dae
 from collections.abc import Callable
 from functools import partial
 
-from agentd.agent.engine import Engine, TurnRequest
+from agentd.agent.engine import Approver, Engine, TurnRequest
 from agentd.agent.engines.acp.conversation import AcpConversation
 from agentd.agent.engines.acp.launch import build_launch as acp_launch
 from agentd.agent.engines.claude_code.conversation import ClaudeConversation
@@ -23,6 +23,8 @@ from agentd.agent.engines.native.turn import TurnLimits
 from agentd.agent.engines.offline.engine import OfflineEngine
 from agentd.agent.folder_engine import FolderEngine
 from agentd.agent.mcp_servers.directory import McpDirectory
+from agentd.agent.mcp_servers.handover import render_for_claude
+from agentd.agent.mcp_servers.model import ReadyServer, mark_server
 from agentd.agent.suppliers import SupplierDirectory
 from agentd.agent.tools.files import FolderWorkspace
 from agentd.agent.tools.shell import ShellTerminal
@@ -30,6 +32,7 @@ from agentd.agent.tools.toolbox import Toolbox
 from agentd.llm.upstream.client import HttpUpstream
 from agentd.settings.model import Settings
 from agentd.storage.layout import Layout
+from agentd.system.process import MARK
 from agentd.workspace.git.repository import GitRepository
 
 
@@ -88,15 +91,18 @@ def _build_folder_engines(
             transcripts=TranscriptFiles(layout),
             limits=get_limits,
         ),
-        **build_program_engines(bounds, now, book),
+        **build_program_engines(bounds, now, book, mcp),
     }
 
 
 def build_program_engines(
-    bounds: WorkspaceBounds, now: Callable[[], Settings], book: SupplierDirectory
+    bounds: WorkspaceBounds,
+    now: Callable[[], Settings],
+    book: SupplierDirectory,
+    mcp: McpDirectory | None = None,
 ) -> dict[str, StdioEngine]:
-    """Return the engines that are programs of their own, by name."""
-    programs = _ProgramEngines(bounds, now, book)
+    """Return the engines that are programs of their own, by name; ``mcp`` has their servers."""
+    programs = _ProgramEngines(bounds, now, book, mcp)
     return {
         "codex": programs.build_engine(
             "codex", programs.prepare_codex, "Install it, then run: codex login"
@@ -114,8 +120,13 @@ class _ProgramEngines:
     """Engines that are programs: how each is started and spoken with."""
 
     def __init__(
-        self, bounds: WorkspaceBounds, now: Callable[[], Settings], book: SupplierDirectory
+        self,
+        bounds: WorkspaceBounds,
+        now: Callable[[], Settings],
+        book: SupplierDirectory,
+        mcp: McpDirectory | None,
     ) -> None:
+        self._mcp = mcp
         self._now = now
         self._book = book
         self._bounds = bounds
@@ -126,20 +137,39 @@ class _ProgramEngines:
         def get_timeouts() -> TurnTimeouts:
             return TurnTimeouts(silence=self._now().silence_seconds)
 
+        async def ask_about_servers(given: TurnRequest, approver: Approver) -> None:
+            if self._mcp:
+                await self._mcp.list_servers(name, self._bounds.folder, given.chat_id, approver)
+
         return StdioEngine(
-            name, self._bounds.folder, make, install_hint=advice, timeouts=get_timeouts
+            name,
+            self._bounds.folder,
+            make,
+            install_hint=advice,
+            timeouts=get_timeouts,
+            ask_first=ask_about_servers,
         )
+
+    async def _list_servers(self, engine: str, given: TurnRequest) -> tuple[ReadyServer, ...]:
+        if self._mcp is None:
+            return ()
+        servers, _ = await self._mcp.list_servers(engine, self._bounds.folder)
+        # Codex starts them without its own variables, and so without the turn's mark.
+        return tuple(mark_server(server, {MARK: given.turn_tag}) for server in servers)
 
     async def prepare_codex(self, given: TurnRequest) -> tuple[ProgramLaunch, EngineConversation]:
         """Prepare a turn of Codex, by its app server."""
         endpoint = await self._book.get_endpoint(given.supplier)
         command = self._now().codex_command
-        return codex_launch(given, command, endpoint), CodexConversation(given, self._bounds)
+        servers = await self._list_servers("codex", given)
+        conversation = CodexConversation(given, self._bounds, servers)
+        return codex_launch(given, command, endpoint), conversation
 
     async def prepare_claude(self, given: TurnRequest) -> tuple[ProgramLaunch, EngineConversation]:
         """Prepare a turn of Claude Code, by its stream of JSON."""
         endpoint = await self._book.get_endpoint(given.supplier)
-        launched = claude_launch(given, self._now().claude_command, endpoint)
+        config = render_for_claude(await self._list_servers("claude-code", given))
+        launched = claude_launch(given, self._now().claude_command, endpoint, config)
         return launched, ClaudeConversation(given, self._bounds, launched)
 
     async def prepare_acp(self, given: TurnRequest) -> tuple[ProgramLaunch, EngineConversation]:
@@ -148,4 +178,5 @@ class _ProgramEngines:
         command = self._now().acp_command
         prices = self._book.get_prices(given.supplier, given.model)
         launched = acp_launch(given, command, endpoint, prices)
-        return launched, AcpConversation(given, self._bounds)
+        servers = await self._list_servers("acp", given)
+        return launched, AcpConversation(given, self._bounds, servers)

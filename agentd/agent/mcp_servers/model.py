@@ -290,3 +290,8 @@ def replace_secrets(
 ) -> McpServerSettings:
     """Return a server with other variables and headers."""
     return structs.replace(server, env=env, headers=headers)
+
+
+def mark_server(server: ReadyServer, marks: Mapping[str, str]) -> ReadyServer:
+    """Return a server whose program has these variables, too."""
+    return server if server.url else structs.replace(server, env={**server.env, **marks})

@@ -1,7 +1,7 @@
 """A turn with an ACP agent, from the handshake to the prompt's answer, without any I/O."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from agentd import __version__
@@ -40,6 +40,8 @@ from agentd.agent.engines.external.json_rpc import (
     get_text,
     iter_list,
 )
+from agentd.agent.mcp_servers.handover import render_for_acp
+from agentd.agent.mcp_servers.model import ReadyServer
 from agentd.llm.price import NO_USAGE, Usage
 
 VERSION = 1
@@ -66,11 +68,15 @@ _ENDS: Mapping[str, str] = {
 }
 """Stop reasons that are failures."""
 
+Servers: TypeAlias = Sequence[ReadyServer]
+"""MCP servers that the agent is handed."""
+
 
 class AcpConversation:
     """A turn, from ``initialize`` to the answer to ``session/prompt``."""
 
-    def __init__(self, assignment: TurnRequest, bounds: WorkspaceBounds) -> None:
+    def __init__(self, assignment: TurnRequest, bounds: WorkspaceBounds, mcp: Servers = ()) -> None:
+        self._mcp_servers = mcp
         self._assignment = assignment
         self._bounds = bounds
         self._peer = RpcPeer(marked=True)
@@ -205,7 +211,9 @@ class AcpConversation:
 
     def _open_session(self, method: str) -> Step:
         known = {} if method == "session/new" else {"sessionId": self._state.session}
-        return self._peer.request(method, {**known, "cwd": self._bounds.folder, "mcpServers": []})
+        servers = _render_servers(self._mcp_servers, self._agent)
+        given = {**known, "cwd": self._bounds.folder, "mcpServers": servers}
+        return self._peer.request(method, given)
 
     def _on_session_new(self, value: object) -> Iterator[Step]:
         self._fresh = True
@@ -345,3 +353,8 @@ def _explain_sign_in(agent: object) -> str:
 def _describe_refusal(refusal: RpcError) -> str:
     details = get_text(refusal.data, "details") or get_text(refusal.data, "message")
     return " ".join(part for part in (refusal.message, details) if part) or refusal.method
+
+
+def _render_servers(servers: Servers, agent: object) -> list[dict[str, object]]:
+    http = get_path(agent, "agentCapabilities", "mcpCapabilities", "http") is True
+    return render_for_acp(servers, http=http)

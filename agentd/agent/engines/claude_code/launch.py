@@ -8,7 +8,11 @@ from msgspec import Struct, structs
 
 from agentd.agent.engine import TurnRequest
 from agentd.agent.engines.external.common import ModelEndpoint
-from agentd.agent.engines.external.conversation import SECRET_DESCRIPTOR, ProgramLaunch
+from agentd.agent.engines.external.conversation import (
+    CONFIG_DESCRIPTOR,
+    SECRET_DESCRIPTOR,
+    ProgramLaunch,
+)
 from agentd.agent.text import sanitize
 
 LONGEST_ARGUMENT = 100_000
@@ -55,11 +59,15 @@ class ClaudeState(Struct, frozen=True):
 
 
 def build_launch(
-    assignment: TurnRequest, command: tuple[str, ...], endpoint: ModelEndpoint | None
+    assignment: TurnRequest,
+    command: tuple[str, ...],
+    endpoint: ModelEndpoint | None,
+    mcp_config: str = "",
 ) -> ProgramLaunch:
     """Return the command for a turn of Claude Code, whose model is at ``endpoint``.
 
-    Values are joined to their option with ``=``, so none can be mistaken for an option.
+    ``mcp_config`` is a file with MCP servers and their secrets. Values are joined to their option
+    with ``=``, so none can be mistaken for an option.
     """
     settings, environment = _build_access(endpoint) if endpoint else ({}, {})
     option = f"--settings={json.dumps({**settings, **_PERMISSIONS})}"
@@ -73,10 +81,12 @@ def build_launch(
         del values["append-system-prompt"]
     given += [f"--{name}={value}" for name, value in values.items() if value]
     given += _ADVICE
+    if mcp_config:
+        given.append(f"--mcp-config=/proc/self/fd/{CONFIG_DESCRIPTOR}")
     if session := ClaudeState.parse(assignment.engine_state).session:
         given.append(f"{_RESUME}{session}")
     key = endpoint.key if endpoint else ""
-    return ProgramLaunch(tuple(given), {**_ENVIRONMENT, **environment}, key)
+    return ProgramLaunch(tuple(given), {**_ENVIRONMENT, **environment}, key, mcp_config)
 
 
 def without_session(launched: ProgramLaunch) -> ProgramLaunch:

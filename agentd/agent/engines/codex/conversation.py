@@ -1,6 +1,6 @@
 """A turn with ``codex app-server``, from the handshake to the turn's end, without any I/O."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from agentd import __version__
@@ -22,6 +22,7 @@ from agentd.agent.engines.external.common import (
     build_resume_prompt,
     digest_instructions,
     render_note,
+    shorten,
 )
 from agentd.agent.engines.external.conversation import Step, SupplierPause, TurnDone
 from agentd.agent.engines.external.json_rpc import (
@@ -33,6 +34,8 @@ from agentd.agent.engines.external.json_rpc import (
     get_path,
     get_text,
 )
+from agentd.agent.mcp_servers.handover import render_for_codex
+from agentd.agent.mcp_servers.model import ReadyServer
 from agentd.llm.dialects.supplier_errors import parse_wait
 
 POLICY = "untrusted"
@@ -47,7 +50,15 @@ TOO_LONG = "The session is longer than the model's context. Continue in a new ch
 class CodexConversation:
     """A turn, from the handshake to ``turn/completed``."""
 
-    def __init__(self, assignment: TurnRequest, bounds: WorkspaceBounds) -> None:
+    def __init__(
+        self,
+        assignment: TurnRequest,
+        bounds: WorkspaceBounds,
+        mcp_servers: Sequence[ReadyServer] = (),
+    ) -> None:
+        self._mcp_servers = mcp_servers
+        self._starting_servers = {server.name for server in mcp_servers}
+        self._waiting_prompt = ""
         self._assignment = assignment
         self._bounds = bounds
         self._state = CodexState.parse(assignment.engine_state)
@@ -98,7 +109,7 @@ class CodexConversation:
         yield from self._questions.close()
         if self._events.turn:
             yield self._interrupt()
-        elif not self._events.thread:
+        elif not self._events.thread or self._waiting_prompt:
             yield from self._end()
 
     def explain_silence(self, _: str) -> None:
@@ -142,6 +153,7 @@ class CodexConversation:
             "sandbox": SANDBOX,
             "developerInstructions": self._assignment.instructions,
             "model": self._assignment.model,
+            "config": render_for_codex(self._mcp_servers),
         }
         return {name: value for name, value in terms.items() if value}
 
@@ -170,13 +182,32 @@ class CodexConversation:
         if self._stopping:
             yield from self._end()
             return
+        self._waiting_prompt = prompt
+        yield from self._send_prompt()
+
+    def _send_prompt(self) -> Iterator[Step]:
+        """Send the prompt once the MCP servers have started: Codex does not wait for them."""
+        if self._starting_servers or not self._waiting_prompt:
+            return
+        prompt, self._waiting_prompt = self._waiting_prompt, ""
         given: dict[str, object] = {
-            "threadId": thread,
+            "threadId": self._events.thread,
             "input": [{"type": "text", "text": prompt, "text_elements": []}],
         }
         if self._assignment.effort:
             given["effort"] = self._assignment.effort
         yield self._peer.request("turn/start", given)
+
+    def _on_server_status(self, params: object) -> Iterator[Step]:
+        """Note that an MCP server has started or failed; the history is told why."""
+        name, status = get_text(params, "name"), get_text(params, "status")
+        if status == "starting" or name not in self._starting_servers:
+            return
+        self._starting_servers.remove(name)
+        if status != "ready":
+            reason = get_text(params, "error") or status
+            yield ToolUsed("mcp", name, shorten(f"failed: {reason}"), ok=False)
+        yield from self._send_prompt()
 
     def _on_turn_started(self, value: object) -> Iterator[Step]:
         """Note the turn's id; interrupt the turn if a person has stopped it meanwhile."""
@@ -269,6 +300,7 @@ _NOTIFICATIONS: Mapping[str, _Handler] = {
     "item/agentMessage/delta": lambda self, params: self._events.on_delta(params),
     "turn/plan/updated": lambda self, params: self._events.on_plan(params),
     "thread/tokenUsage/updated": lambda self, params: self._events.on_usage(params),
+    "mcpServer/startupStatus/updated": CodexConversation._on_server_status,
     "account/rateLimits/updated": CodexConversation._on_rate_limits,
     "error": CodexConversation._on_retry,
     "serverRequest/resolved": lambda self, params: self._questions.on_resolved(params),

@@ -58,6 +58,9 @@ class TurnDone(Struct, frozen=True):
 SECRET_DESCRIPTOR = "<the secret's file descriptor>"  # noqa: S105 - it is no secret itself
 """Placeholder in a command or environment for the number of the secret's descriptor."""
 
+CONFIG_DESCRIPTOR = "<the settings' file descriptor>"
+"""Placeholder for the number of the descriptor of ``ProgramLaunch.config``."""
+
 
 class ProgramLaunch(Struct, frozen=True):
     """The command that starts the program for one turn."""
@@ -71,15 +74,20 @@ class ProgramLaunch(Struct, frozen=True):
     Every command that an agent runs inherits its variables, but not its descriptors.
     """
 
-    def with_descriptor(self, number: int) -> "ProgramLaunch":
-        """Return the launch with the number of the secret's descriptor filled in."""
+    config: str = ""
+    """A file of settings with secrets, which the program reads from ``CONFIG_DESCRIPTOR``."""
+
+    def with_descriptors(self, secret: int, config: int) -> "ProgramLaunch":
+        """Return the launch with the numbers of the descriptors filled in."""
+
+        def fill_in(text: str) -> str:
+            text = text.replace(SECRET_DESCRIPTOR, str(secret))
+            return text.replace(CONFIG_DESCRIPTOR, str(config))
+
         return structs.replace(
             self,
-            command=tuple(one.replace(SECRET_DESCRIPTOR, str(number)) for one in self.command),
-            environment={
-                name: value.replace(SECRET_DESCRIPTOR, str(number))
-                for name, value in self.environment.items()
-            },
+            command=tuple(map(fill_in, self.command)),
+            environment={name: fill_in(value) for name, value in self.environment.items()},
         )
 
     def __repr__(self) -> str:

@@ -39,6 +39,9 @@ PrepareTurn: TypeAlias = Callable[
     [TurnRequest], Awaitable[tuple[ProgramLaunch, EngineConversation]]
 ]
 
+AskFirst: TypeAlias = Callable[[TurnRequest, Approver], Awaitable[None]]
+"""Asks what must be known before a turn is prepared."""
+
 
 class StdioEngine:
     """``VpnProgram`` for the programs that ``prepare`` can launch in ``folder``.
@@ -55,7 +58,9 @@ class StdioEngine:
         *,
         install_hint: str = "",
         timeouts: Callable[[], TurnTimeouts] = TurnTimeouts,
+        ask_first: AskFirst | None = None,
     ) -> None:
+        self._ask_first = ask_first
         self.name = name
         self._folder = folder
         self._prepare = prepare
@@ -73,6 +78,8 @@ class StdioEngine:
             if step.engine_state:
                 assignment = replace(assignment, engine_state=step.engine_state)
         try:
+            if self._ask_first:
+                await self._ask_first(assignment, approver)
             launch, conversation = await self._prepare(assignment)
         except AgentdError as error:
             yield TurnFailed(error.message)

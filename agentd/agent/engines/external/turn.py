@@ -5,7 +5,7 @@ import logging
 import os
 import signal
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from itertools import chain
 from typing import Any
 
@@ -179,14 +179,13 @@ class StdioTurn:
 
     async def _launch_program(self) -> Program:
         mark = {MARK: self._mark} if self._mark else {}
-        with open_secret_memfd(self._launch.secret) as secret:
-            launch = self._launch.with_descriptor(secret)
+        with _open_descriptors(self._launch) as (launch, descriptors):
             env = build_environment(**{**launch.environment, **GIT_SAFETY_VARIABLES, **mark})
             program = await Program.start(
                 launch.command,
                 folder=self._folder,
                 env=env,
-                descriptors=(secret,) if launch.secret else (),
+                descriptors=descriptors,
             )
         if self._mark:  # before the prompt, so that all commands of the model inherit it
             mark_process(program.process, self._mark)
@@ -329,6 +328,15 @@ class StdioTurn:
         if self._program:
             await self._program.end(self._timeouts.graces)
             self._program = None
+
+
+@contextmanager
+def _open_descriptors(launch: ProgramLaunch) -> Iterator[tuple[ProgramLaunch, tuple[int, ...]]]:
+    """Open the descriptors of a launch; yield it with their numbers, and those it needs."""
+    with open_secret_memfd(launch.secret) as secret, open_secret_memfd(launch.config) as config:
+        contents = ((secret, launch.secret), (config, launch.config))
+        needed = tuple(number for number, content in contents if content)
+        yield launch.with_descriptors(secret, config), needed
 
 
 class _PendingQuestions:

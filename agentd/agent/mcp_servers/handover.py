@@ -1,0 +1,60 @@
+"""MCP servers in the words of other engines: ACP, Codex and Claude Code. Pure.
+
+What these return may have secrets in it: it goes over pipes or in a file of memory, never into
+arguments, which everybody on the host can read.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from agentd.agent.mcp_servers.model import ReadyServer
+
+
+def render_for_acp(servers: Sequence[ReadyServer], *, http: bool) -> list[dict[str, object]]:
+    """Return ``mcpServers`` of a session; without ``http`` the agent only starts programs."""
+    return [_render_acp(server) for server in servers if http or not server.url]
+
+
+def _render_acp(server: ReadyServer) -> dict[str, object]:
+    if server.url:
+        headers = _list_pairs(server.headers)
+        return {"type": "http", "name": server.name, "url": server.url, "headers": headers}
+    return {
+        "name": server.name,
+        "command": server.command[0],
+        "args": list(server.command[1:]),
+        "env": _list_pairs(server.env),
+    }
+
+
+def _list_pairs(values: Mapping[str, str]) -> list[dict[str, str]]:
+    return [{"name": name, "value": value} for name, value in values.items()]
+
+
+def render_for_codex(servers: Sequence[ReadyServer]) -> dict[str, object]:
+    """Return the settings of a thread of Codex, by their dotted names."""
+    return {f"mcp_servers.{server.name}": _render_codex(server) for server in servers}
+
+
+def _render_codex(server: ReadyServer) -> dict[str, object]:
+    seconds: dict[str, object] = {"startup_timeout_sec": 60, "tool_timeout_sec": server.seconds}
+    if server.url:
+        return {"url": server.url, "http_headers": dict(server.headers), **seconds}
+    command, *arguments = server.command
+    return {"command": command, "args": arguments, "env": dict(server.env), **seconds}
+
+
+def render_for_claude(servers: Sequence[ReadyServer]) -> str:
+    """Return the file for ``--mcp-config``; empty without servers."""
+    if not servers:
+        return ""
+    rendered = {server.name: _render_claude(server) for server in servers}
+    return msgspec.json.encode({"mcpServers": rendered}).decode()
+
+
+def _render_claude(server: ReadyServer) -> dict[str, object]:
+    if server.url:
+        return {"type": "http", "url": server.url, "headers": dict(server.headers)}
+    command, *arguments = server.command
+    return {"type": "stdio", "command": command, "args": arguments, "env": dict(server.env)}

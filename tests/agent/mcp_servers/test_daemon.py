@@ -1,0 +1,75 @@
+"""MCP servers of a whole daemon: a person is asked over the API, and no server outlives it."""
+
+import json
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.agent.served import ServedAgent
+from tests.supplier.steps import Call, Say
+from tests.supplier.supplier import Supplier
+from tests.support.waiting import until
+
+pytest.importorskip("mcp", reason="mcp is not installed: pip install '.[test]'")
+
+SERVER = Path(__file__).parent / "sdk_server.py"
+STUBBORN = """
+import signal, subprocess, sys
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+subprocess.run(sys.argv[1:])
+signal.pause()
+"""
+"""Runs a server, and neither ends with it nor by SIGTERM."""
+COMMAND = [sys.executable, "-c", STUBBORN, sys.executable, "-W", "ignore", str(SERVER), "stdio"]
+
+
+@pytest.fixture
+def supplier() -> Iterator[Supplier]:
+    with Supplier() as serving:
+        yield serving
+
+
+@pytest.fixture
+def served(tmp_path: Path, supplier: Supplier) -> ServedAgent:
+    models = {
+        "suppliers": {"acme": {"dialect": "anthropic", "url": supplier.url, "key": "sk-1"}},
+        "models": [{"name": "m", "engine": "native", "model": "large", "supplier": "acme"}],
+        "default": "m",
+    }
+    made = ServedAgent(tmp_path, models)
+    path = tmp_path / "config" / "mcp.yml"
+    path.write_text(json.dumps({"servers": [{"name": "tea", "command": COMMAND}]}))
+    path.chmod(0o600)
+    (tmp_path / "config" / "models.yml").chmod(0o600)
+    return made
+
+
+def test_no_server_outlives_a_stopped_or_killed_daemon(
+    served: ServedAgent, supplier: Supplier
+) -> None:
+    supplier.script(Call("mcp__tea__add", {"a": 40, "b": 2}), Say("42."))
+    with served.running() as caller:
+        chat = caller.create_chat("Add.")
+        asked = caller.allow(chat)
+        assert (asked["kind"], asked["tool"], asked["subject"]) == (
+            "other",
+            "mcp__tea__add",
+            '{"a":40,"b":2}',
+        )
+        messages = caller.wait_until_idle(chat)
+        assert messages[-1]["content"] == "42."
+        before = served.marked
+        assert before, "the chat's server waits for the next turn"
+        served.process.end(signal.SIGKILL)
+    supplier.script(Call("mcp__tea__add", {"a": 1, "b": 2}), Say("3."))
+    with served.running() as caller:
+        assert not set(before).intersection(served.marked), "what the killed one left has ended"
+        caller.append(chat, "Again.")
+        caller.allow(chat)
+        assert caller.wait_until_idle(chat)[-1]["content"] == "3."
+        assert served.marked
+        assert served.process.end(signal.SIGTERM) == 0
+    until(lambda: not served.marked)
