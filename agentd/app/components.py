@@ -151,9 +151,10 @@ async def start_components(
     chats, config_files, generation = core.chats, core.config_files, core.state.generation
     models, start = config_files.models, stack.enter_async_context
 
-    mcp_servers = await start(McpServersComponent(layout, environ, generation))
+    folder = core.settings.workspace
+    mcp_servers = await start(McpServersComponent(layout, environ, generation, folder))
     engines = await _start_engines(stack, core, mcp_servers, engine)
-    folder, worktrees = core.settings.workspace, await start(_build_worktrees(core))
+    worktrees = await start(_build_worktrees(core))
     agent = engines.build_agent(chats, core.turns, clock, bus, worktrees.service)
     config_files.subscribe(lambda _: agent.dispatcher.on_settings_changed())
     jobs = await start(JobsComponent(core.settings, layout, chats, clock, bus, generation))
@@ -256,6 +257,7 @@ async def collect_routes(
         *(components.jobs, components.analytics_speech, components.workspace, components.chats),
         *(components.worktrees, components.bots, gateway, components.management),
         *(components.export, components.alerts, components.push, components.schedules),
+        components.mcp_servers,
     )
     problems = report_problems(layout, auth, *components.edited_files)
     management, export = components.management, components.export

@@ -1,22 +1,38 @@
 """Wires the MCP servers whose tools the agents use."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Self
 
+from agentd.agent.mcp_servers import api, store
+from agentd.agent.mcp_servers.api import McpServerEndpoints
 from agentd.agent.mcp_servers.directory import McpDirectory
+from agentd.http.routing import Route
 from agentd.storage.layout import Layout
+from agentd.storage.yaml.entries import WatchedEntries
 
 
 class McpServersComponent:
     """Follows ``mcp.yml``, and ends all servers at the end of its block.
 
-    ``generation`` is the state folder's, by which programs are marked.
+    ``generation`` is the state folder's, by which programs are marked; ``workspace`` is where one
+    is tried out.
     """
 
-    def __init__(self, layout: Layout, environ: Mapping[str, str], generation: str) -> None:
+    def __init__(
+        self, layout: Layout, environ: Mapping[str, str], generation: str, workspace: str
+    ) -> None:
         self.directory = McpDirectory(layout, environ, generation)
         self.file = self.directory.file
         """The current contents of ``mcp.yml``."""
+        self.rows: tuple[Route, ...] = api.routes(
+            McpServerEndpoints(
+                self.file,
+                WatchedEntries(store.open_entries(layout), self.file),
+                partial(self.directory.list_tools, folder=workspace),
+            )
+        )
+        """The routes of the servers."""
 
     async def __aenter__(self) -> Self:
         """Read the file."""

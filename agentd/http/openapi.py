@@ -103,6 +103,7 @@ _TAGS: dict[str, tuple[str, str]] = {
     "/api/workspace": ("workspace", "The workspace: its folders and files, read-only."),
     "/api/files": ("files", "Uploaded files."),
     "/api/bots": ("bots", "The messenger bots that chats can be linked to."),
+    "/api/mcp-servers": ("mcp servers", "The MCP servers whose tools the agents use."),
     "/api/setup": ("setup", "The first run: the installed engines, and a test of one."),
     "/api/settings": ("settings", "The settings of the daemon."),
     "/api/skills": _SKILLS,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from agentd.agent.engine import Approver
 from agentd.agent.mcp_servers import store
+from agentd.agent.mcp_servers.messages import RemoteTool
 from agentd.agent.mcp_servers.model import (
     McpServerSettings,
     McpSettings,
@@ -90,9 +91,15 @@ class McpDirectory:
         ready, problems = await asyncio.to_thread(self._prepare_all, own, theirs, settings)
         return ready, (*failures, *problems)
 
-    async def prepare(self, server: McpServerSettings) -> ReadyServer:
-        """Return one server with its secrets; ``ConfigError`` if they are missing."""
-        return await asyncio.to_thread(store.prepare_server, server, self._environ)
+    async def list_tools(self, server: McpServerSettings, folder: str) -> tuple[RemoteTool, ...]:
+        """Start or call a server for a moment, and return its tools; an ``AgentdError`` if not."""
+        ready = await asyncio.to_thread(store.prepare_server, server, self._environ)
+        connection = self._get_pool().build(ready, folder)
+        await connection.open()
+        try:
+            return connection.tools
+        finally:
+            await connection.close()
 
     def _prepare_all(
         self,

@@ -12,9 +12,9 @@ from msgspec import Meta, Struct, structs
 from agentd.core.secret_text import MASK, is_reference
 from agentd.llm.upstream.header_rules import find_header_problem
 
-ServerName: TypeAlias = Annotated[str, Meta(pattern="[A-Za-z0-9][A-Za-z0-9_-]{0,31}")]
+ServerName: TypeAlias = Annotated[str, Meta(pattern="^[A-Za-z0-9][A-Za-z0-9_-]{0,31}\\Z")]
 Argument: TypeAlias = Annotated[str, Meta(max_length=4096)]
-VariableName: TypeAlias = Annotated[str, Meta(pattern="[A-Za-z_][A-Za-z0-9_]{0,99}")]
+VariableName: TypeAlias = Annotated[str, Meta(pattern="^[A-Za-z_][A-Za-z0-9_]{0,99}\\Z")]
 SecretValue: TypeAlias = Annotated[str, Meta(max_length=8192, extra={"secret": True})]
 """A text with ``${NAME}`` in it, ``env:NAME`` or ``file:PATH``."""
 
@@ -37,7 +37,7 @@ class McpServerSettings(Struct, frozen=True, kw_only=True):
     """The program with its arguments, which is spoken with over its standard input and output."""
     env: dict[VariableName, SecretValue] = {}
     """Further variables of the program, which inherits none of the daemon's keys."""
-    url: Annotated[str, Meta(pattern="((https?://|\\$\\{)[^\\s#]+)?", max_length=2000)] = ""
+    url: Annotated[str, Meta(pattern="^((https?://|\\$\\{)[^\\s#]+)?\\Z", max_length=2000)] = ""
     """The address of a server that speaks Streamable HTTP; loopback is allowed."""
     headers: dict[Annotated[str, Meta(max_length=100)], SecretValue] = {}
     """Headers of each request to the address."""

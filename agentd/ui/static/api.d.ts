@@ -1400,6 +1400,36 @@ export type MatchView = {
   excerpt: string;
 };
 
+export type McpServerCheckView = {
+  ok: boolean;
+  tools: McpToolView[];
+  problem: string;
+};
+
+export type McpServerForm = {
+  name: string;
+  enabled?: boolean;
+  command?: string[];
+  env?: Record<string, string>;
+  url?: string;
+  headers?: Record<string, string>;
+  allow?: string[];
+  allow_reading?: boolean;
+  engines?: ("acp" | "claude-code" | "codex" | "native")[];
+  seconds?: number;
+};
+
+export type McpServersView = {
+  servers: McpServerForm[];
+  problems: string[];
+};
+
+export type McpToolView = {
+  name: string;
+  description: string;
+  reads: boolean;
+};
+
 export type MeView = {
   user: string;
   role: "administrator" | "manager" | "nobody" | "viewer";
@@ -2886,6 +2916,10 @@ export interface Answers {
   "POST /api/keys": NewKeyView;
   "DELETE /api/keys/{name}": RevocationResult;
   "POST /api/keys/{name}/regenerate": NewKeyView;
+  "GET /api/mcp-servers": McpServersView;
+  "POST /api/mcp-servers": McpServerForm;
+  "PUT /api/mcp-servers/{name}": McpServerForm;
+  "POST /api/mcp-servers/{name}/check": McpServerCheckView;
   "GET /api/me": MeView;
   "PUT /api/me": MeView;
   "GET /api/me/push": PushStatusView;

@@ -1,0 +1,92 @@
+"""``/api/mcp-servers``: an administrator configures servers; secrets come in and never go out."""
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agentd.agent.mcp_servers.model import DEFAULT_SECONDS
+from tests.auth.test_login import Browser, add_users
+from tests.support.daemon import Serving
+
+SERVER = Path(__file__).parent / "sdk_server.py"
+COMMAND = [sys.executable, "-W", "ignore", str(SERVER), "stdio"]
+SECRET = "mint-0123456789abcdef"
+
+
+@pytest.fixture
+def admin(tmp_path: Path) -> Iterator[Browser]:
+    with Serving(add_users(tmp_path)) as daemon:
+        browser = Browser(daemon, "ada")
+        yield browser
+
+
+def read_file(admin: Browser) -> str:
+    return Path(admin.daemon.layout.mcp_settings).read_text()
+
+
+def test_a_server_is_added_changed_tried_out_and_removed(admin: Browser) -> None:
+    assert admin.send("GET", "/api/mcp-servers").json() == {"servers": [], "problems": []}
+    wish = {"name": "tea", "command": COMMAND, "env": {"TOKEN": SECRET, "OTHER": "env:OTHER"}}
+    made = admin.send("POST", "/api/mcp-servers", wish)
+    shown = {
+        **{"name": "tea", "enabled": True, "command": COMMAND, "url": "", "headers": {}},
+        "env": {"TOKEN": "****cdef", "OTHER": "env:OTHER"},
+        **{"allow": [], "allow_reading": False, "engines": [], "seconds": DEFAULT_SECONDS},
+    }
+    assert (made.status, made.json()) == (201, shown)
+    assert admin.send("POST", "/api/mcp-servers", wish).status == 409
+    changed = {**shown, "enabled": False, "env": {"TOKEN": "****cdef"}, "allow": ["add"]}
+    assert admin.send("PUT", "/api/mcp-servers/tea", changed).json() == changed
+    assert SECRET in read_file(admin) and "OTHER" not in read_file(admin)
+    assert admin.send("GET", "/api/mcp-servers").json()["servers"] == [changed]
+    assert admin.send("DELETE", "/api/mcp-servers/tea").status == 204
+    assert admin.send("DELETE", "/api/mcp-servers/tea").status == 404
+
+
+def test_a_check_lists_the_tools_or_says_what_is_wrong(admin: Browser) -> None:
+    pytest.importorskip("mcp", reason="mcp is not installed: pip install '.[test]'")
+    for name, command in (("tea", COMMAND), ("gone", ["no-such-program-here"])):
+        assert admin.send("POST", "/api/mcp-servers", {"name": name, "command": command})
+    found = admin.send("POST", "/api/mcp-servers/tea/check").json()
+    assert found["ok"] and not found["problem"]
+    assert {"name": "add", "description": "Add two numbers.", "reads": True} in found["tools"]
+    wrong = admin.send("POST", "/api/mcp-servers/gone/check").json()
+    assert not wrong["ok"] and "not installed" in wrong["problem"]
+    assert admin.send("POST", "/api/mcp-servers/none/check").status == 404
+
+
+def test_headers_are_not_sent_to_another_address_by_their_mask(admin: Browser) -> None:
+    headers = {"Authorization": f"Bearer {SECRET}"}
+    wish = {"name": "web", "url": "http://127.0.0.1:1/mcp", "headers": headers}
+    made = admin.send("POST", "/api/mcp-servers", wish).json()
+    assert made["headers"] == {"Authorization": "****cdef"}
+    moved = {**made, "url": "http://127.0.0.1:2/mcp"}
+    assert admin.send("PUT", "/api/mcp-servers/web", moved).status == 400
+    assert admin.send("PUT", "/api/mcp-servers/web", {**moved, "headers": headers}).status == 200
+    assert SECRET not in json.dumps(admin.send("GET", "/api/mcp-servers").json())
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"command": ["x"], "url": "http://x"},
+        {},
+        {"command": ["x"], "env": {"not a name": "1"}},
+        {"command": ["x"], "env": {"A": "****cdef"}},
+        {"url": "ftp://x"},
+        {"url": "http://x", "headers": {"Host": "y"}},
+    ],
+)
+def test_what_is_not_valid_is_refused_and_changes_nothing(
+    admin: Browser, wrong: dict[str, object]
+) -> None:
+    assert admin.send("POST", "/api/mcp-servers", {"name": "a", **wrong}).status == 400
+    assert not Path(admin.daemon.layout.mcp_settings).exists()
+
+
+def test_only_administrators_configure_servers(admin: Browser) -> None:
+    someone = Browser(admin.daemon, "mia")
+    assert someone.send("GET", "/api/mcp-servers").status == 403
