@@ -132,6 +132,8 @@ class SessionManager:
         self._redeem_link = redeem_link
         self._codes = LoginCodes(clock.monotonic)
         self._directory = UserDirectory((), administrator, by_code)
+        self.is_complete = False
+        """False where sessions may be missing, because their file could not be read."""
         self._sessions: dict[str, _CachedSession] = {}
         self._version = self._saved = 0
         self._save_problem = ""
@@ -146,6 +148,7 @@ class SessionManager:
         loop = asyncio.get_running_loop()
         try:
             sessions = await loop.run_in_executor(self._disk, self._store.load)
+            self.is_complete = True
         except AgentdError as error:
             _log.error(
                 "the logins cannot be read, so everybody must sign in again: %s", error.message

@@ -69,6 +69,11 @@ class PushStore(Protocol):
 class LoginDirectory(Protocol):
     """The logins (``auth.sessions.SessionManager``)."""
 
+    @property
+    def is_complete(self) -> bool:
+        """False where logins may be missing, because their file could not be read."""
+        ...
+
     def find_caller(self, session_id: str) -> Caller | None:
         """Return the user of this login; None once it has ended."""
         ...
@@ -122,8 +127,9 @@ class PushService:
         except AgentdError as error:
             log.error("nobody is notified while agentd is closed: %s", error.message)
         self._unsubscribe = bus.subscribe(self._on_event)
-        ended = [one.session for one in self._content.subscriptions if not self._find_caller(one)]
-        self.end_logins(ended)
+        if self._logins.is_complete:
+            known = self._content.subscriptions
+            self.end_logins([one.session for one in known if not self._find_caller(one)])
 
     async def stop(self) -> None:
         """Give up what is being sent."""

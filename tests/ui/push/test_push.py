@@ -11,7 +11,9 @@ from py_vapid import Vapid02
 
 from agentd.agent.engine import Question, ReplyCompleted
 from agentd.app.push import create_push_client
-from agentd.core.errors import SupplierUnreachable
+from agentd.auth.roles import LoginSession
+from agentd.auth.session_store import SessionFile
+from agentd.core.errors import SupplierUnreachable, Unavailable
 from agentd.llm.upstream.protocol import UpstreamRequest
 from agentd.ui.push import service as push_service
 from tests.support.daemon import Client, Serving, until
@@ -209,6 +211,27 @@ def test_the_key_and_the_subscriptions_outlast_a_restart_in_a_private_file(
         (push,) = until(lambda: pushes.pushes)
         assert f"k={key}" in push.headers["authorization"]
         browser.decrypt(push)
+
+
+def test_the_subscriptions_outlast_a_start_that_cannot_read_the_logins(
+    pushes: ScriptedPushService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: SessionFile) -> list[LoginSession]:
+        raise Unavailable("The disk does not answer")
+
+    with Serving(tmp_path, TalkingEngine()) as first:
+        ada = first.administrator()
+        ada.put(PUSH, SubscribedBrowser().subscription)
+    with monkeypatch.context() as patch:
+        patch.setattr(SessionFile, "load", fail)
+        with Serving(tmp_path, TalkingEngine()) as second:
+            stored = Path(second.layout.push).read_bytes()
+            second.client().create_chat(prompt="hello")
+    assert Path(second.layout.push).read_bytes() == stored
+    with Serving(tmp_path, TalkingEngine()) as third:
+        again = Client(third.url, None, ada.headers)
+        assert again.get(PUSH)["subscribed"] is True
+        again.close()
 
 
 def test_without_the_extra_it_says_what_to_install(
