@@ -62,7 +62,11 @@ def add_parser(commands: Subcommands) -> None:
         ("add", "make a key and print it", _add),
         ("list", "list the keys", _list),
         ("show", "show a key, without its secret", _show),
-        ("change", "change the limits, models, channels, name or expiry of a key", _change),
+        (
+            "change",
+            "change the limits, models, channels, name, owner, tags or expiry of a key",
+            _change,
+        ),
         ("reissue", "replace the secret of a key and print it", _reissue),
         ("enable", "accept a disabled key again", _enable),
         ("disable", "refuse a key until it is enabled", _disable),
@@ -105,6 +109,18 @@ def _add_fields(parser: argparse.ArgumentParser, *, changing: bool) -> None:
         metavar="ADDRESS",
         help="address or network (CIDR) from which it is accepted; repeatable; "
         + ("none allows all" if changing else "default: all"),
+    )
+    parser.add_argument(
+        "--owner",
+        metavar="NAME",
+        help="who answers for its spending" + ("; none: nobody" if changing else ""),
+    )
+    parser.add_argument(
+        "--tag",
+        action="append",
+        metavar="TAG",
+        help="word by which keys share a budget; repeatable"
+        + ("; none removes all" if changing else ""),
     )
     expiry = "end of its validity: 2027-01-31, 90d or 12h; " + ("none" if changing else "default")
     expiry += ": never"
@@ -239,6 +255,10 @@ def _parse_fields(args: argparse.Namespace, key: AccessKey) -> dict[str, Any]:
     for name, field in (("model", "models"), ("channel", "channels"), ("address", "addresses")):
         if (listed := getattr(args, name)) is not None:
             found[field] = None if listed == ["none"] else tuple(listed)
+    if args.owner is not None:
+        found["owner"] = "" if args.owner == "none" else args.owner
+    if args.tag is not None:
+        found["tags"] = () if args.tag == ["none"] else tuple(args.tag)
     if args.expires is not None:
         found["expires"] = None if args.expires == "none" else _parse_expiry(args.expires)
     if args.keep_bodies is not None:

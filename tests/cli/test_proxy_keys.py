@@ -72,8 +72,10 @@ def test_every_field_can_be_said(key):
         "--requests-per-minute", "60", "--tokens-per-minute", "1000000", "--parallel", "4",
         "--model", "gpt-*", "--model", "sonnet", "--channel", "main", "--expires", "2030-01-31",
         "--keep-bodies", "--address", "10.0.0.0/8", "--address", "192.0.2.7",
+        "--owner", "ann@example.org", "--tag", "research", "--tag", "2026",
     )  # fmt: skip
     (ann,) = read_keys()
+    assert (ann.owner, ann.tags) == ("ann@example.org", ("research", "2026"))
     assert ann.addresses == ("10.0.0.0/8", "192.0.2.7")
     assert ann.limits == KeyLimits(
         Decimal(100), Decimal("0.5"), Decimal(3), Decimal(10), 60, 1_000_000, 4
@@ -86,7 +88,7 @@ def test_every_field_can_be_said(key):
 def test_what_is_changed_is_changed_and_nothing_else(key):
     key(
         "add", "ann", "--day", "5", "--month", "50", "--model", "a", "--expires", "30d",
-        "--address", "192.0.2.7",
+        "--address", "192.0.2.7", "--owner", "ann", "--tag", "research",
     )  # fmt: skip
     (before,) = read_keys()
     key("change", "ann", "--day", "none", "--parallel", "0", "--model", "none", "--name", "Bob")
@@ -95,8 +97,10 @@ def test_what_is_changed_is_changed_and_nothing_else(key):
     assert (after.models, after.name, after.expires) == (None, "Bob", before.expires)
     assert after.addresses == ("192.0.2.7",)
     assert after.secret == before.secret
-    key("change", after.id, "--expires", "none")
-    assert read_keys()[0].expires is None
+    assert (after.owner, after.tags) == ("ann", ("research",))
+    key("change", after.id, "--expires", "none", "--owner", "none", "--tag", "none")
+    (last,) = read_keys()
+    assert (last.expires, last.owner, last.tags) == (None, "", ())
 
 
 def test_a_disabled_key_opens_nothing_until_it_is_enabled(key):
