@@ -105,6 +105,17 @@ class _CachedSession:
         self.update_after = format_iso(parse_iso(session.used) + USE_INTERVAL)
 
 
+async def _load_sessions(
+    store: SessionStore, disk: ThreadPoolExecutor
+) -> Sequence[LoginSession] | None:
+    """Return the stored sessions; None if they cannot be read."""
+    try:
+        return await asyncio.get_running_loop().run_in_executor(disk, store.load)
+    except AgentdError as error:
+        _log.error("the logins cannot be read, so everybody must sign in again: %s", error.message)
+        return None
+
+
 class SessionManager:
     """Signs users in and out, and finds the caller of a session token.
 
@@ -145,19 +156,12 @@ class SessionManager:
 
     async def start(self) -> None:
         """Load the users and the sessions."""
-        loop = asyncio.get_running_loop()
-        try:
-            sessions = await loop.run_in_executor(self._disk, self._store.load)
-            self.is_complete = True
-        except AgentdError as error:
-            _log.error(
-                "the logins cannot be read, so everybody must sign in again: %s", error.message
-            )
-            sessions = ()
-        self._sessions = {session.sha256: _CachedSession(session) for session in sessions}
+        sessions = await _load_sessions(self._store, self._disk)
+        self.is_complete = sessions is not None
+        self._sessions = {one.sha256: _CachedSession(one) for one in sessions or ()}
         await self._users.refresh()
         self.apply_users()
-        self._sweeper = loop.create_task(self._sweep())
+        self._sweeper = asyncio.create_task(self._sweep())
 
     async def stop(self) -> None:
         """Save the last uses and end the threads."""
