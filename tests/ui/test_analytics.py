@@ -216,3 +216,22 @@ def test_the_page_can_be_used_by_everybody_and_fits_its_width(
         assert page.evaluate("document.querySelector('.scroll').scrollWidth") <= size[0]
         if size == PHONE:
             assert not find_small_targets(page)
+
+
+def test_a_chart_whose_values_are_all_0_says_so_until_there_is_one(
+    browser: Browser, tmp_path: Path
+) -> None:
+    engine = TalkingEngine()
+    with Serving(tmp_path, engine) as serving, person(browser, serving) as somebody:
+        client = serving.client()
+        free = client.create_chat(prompt="one", model="m")
+        assert client.status(free, 20)["status"] == "completed"
+        page = somebody.open("/analytics")
+        spend = page.get_by_role("region", name="Spend by model")
+        expect(spend).to_contain_text("all values are 0")
+        expect(spend.locator(".chartbox")).to_have_count(0)
+        page.screenshot(path=tmp_path / "flat.png")
+        engine.says = build_events
+        client.create_chat(prompt="two", model="m")
+        expect(spend.locator(".chartbox svg")).to_be_visible(timeout=20_000)
+        expect(spend).not_to_contain_text("all values are 0")

@@ -5,7 +5,7 @@
  */
 
 import { el, fill, svg } from "../core/el.js";
-import { effect, onEnd, signal } from "../core/signals.js";
+import { computed, effect, onEnd, signal } from "../core/signals.js";
 
 /**
  * @typedef {{ name: string, values: readonly (number | null)[], note?: string }} Series
@@ -31,13 +31,17 @@ const NARROW = 520;
  */
 export function chartCard({ title, chart, controls }) {
   const asTable = signal(false);
+  const isFlat = computed(() => chart().series.every(({ values }) => !values.some(Boolean)));
   const name = typeof title === "function" ? title : () => title;
   return el("section", { class: "card", "aria-label": name },
     el("header", null, el("h2", null, name), el("span", { class: "grow" }), controls ?? null,
       el("button", { class: "btn small plain", "aria-pressed": () => String(asTable.value), onclick: () => (asTable.value = !asTable.peek()) },
         "As table")),
-    () => asTable.value ? chartTable(name, chart) : chartBox(name, chart),
-    () => asTable.value ? null : legend(chart()));
+    () => {
+      if (asTable.value) return chartTable(name, chart);
+      return isFlat.value ? el("p", { class: "none" }, "There is nothing to draw: all values are 0.") : chartBox(name, chart);
+    },
+    () => asTable.value || isFlat.value ? null : legend(chart()));
 }
 
 /**
