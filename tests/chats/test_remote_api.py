@@ -504,13 +504,14 @@ def test_an_unexpected_error_is_500_with_the_exceptions_text_and_no_traceback(
 
 def test_every_kind_of_error_has_a_status_of_its_table() -> None:
     """Specification 7: every error body has the form, whatever went wrong."""
+    from agentd.acp.messages import AcpInvalidParams
     from agentd.core.errors import ConfigError
     from agentd.gateway.relay.request import GatewayError
     from agentd.http.errors import ERROR_KINDS
     from agentd.mcp.messages import McpError
 
-    # Told by the command line, in the callers' dialects, and as a message of the protocol.
-    elsewhere = {ConfigError, GatewayError, McpError}
+    # Told by the command line, in the callers' dialects, and as messages of protocols.
+    elsewhere = {ConfigError, GatewayError, McpError, AcpInvalidParams}
     assert set(AgentdError.__subclasses__()) - elsewhere <= set(ERROR_KINDS)
 
 
