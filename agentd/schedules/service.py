@@ -147,8 +147,8 @@ class ScheduleService:
             self._changed.clear()
             try:
                 seconds = await self._check()
-            except Unavailable as error:
-                log.warning("the schedules wait for the disk: %s", error.message)
+            except AgentdError as error:
+                log.warning("the schedules wait: %s", error.message)
                 seconds = RETRY_SECONDS
             try:
                 await asyncio.wait_for(self._changed.wait(), seconds)
@@ -249,7 +249,7 @@ class ScheduleService:
             self._progress[name] = known
             try:
                 await self._save()
-            except Unavailable as error:  # the file has it as a run that is begun, as before
+            except AgentdError as error:  # the file has it as a run that is begun, as before
                 log.warning("the schedule %s is not kept: %s", name, error.message)
         for run in known.runs:
             if run.is_open:
@@ -302,7 +302,7 @@ class ScheduleService:
         self._progress[name] = known
         try:
             await self._save()
-        except Unavailable:
+        except AgentdError:
             if before and self._progress[name] is known:
                 self._progress[name] = before
             raise

@@ -86,8 +86,12 @@ def test_html_enters_at_one_place_only() -> None:
     assert found == {"core/trusted.js"}
 
 
-NOT_LOADED = ("http://www.w3.org/2000/svg", "https://api.telegram.org")
-"""A namespace, and what a form proposes."""
+NOT_LOADED = (
+    "http://www.w3.org/2000/svg",
+    "https://api.telegram.org",
+    "https://example.org/alerts",
+)
+"""A namespace, and what forms propose."""
 
 
 def test_nothing_is_loaded_from_elsewhere() -> None:
