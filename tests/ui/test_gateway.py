@@ -22,6 +22,7 @@ PAGES = {
     "request": "/gateway/requests/{request}",
     "keys": "/gateway/keys",
     "key": "/gateway/keys/{key}",
+    "budgets": "/gateway/budgets",
     "channels": "/gateway/channels",
     "channel": "/gateway/channels/chat?check=1",
     "models": "/gateway/models",
@@ -44,6 +45,8 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewaySite]:
         assert site.ask(model=HOSTILE, key=HOSTILE).status_code == 404
         for name, scope in (("monitor", "read"), ("portal", "keys"), ("deployer", "all")):
             site.admin.post("/api/agent/management-keys", {"name": name, "scope": scope})
+        budget = {"name": HOSTILE[:60], "tag": "research", "limits": {"day": 2}, "warnAt": 0.5}
+        site.admin.post("/api/agent/budgets", budget)
         yield site
 
 

@@ -16,16 +16,6 @@ NOT_IN_BROWSER = {
     "POST /api/agent/import": "for `agentd proxy import`, which reads other gateways' files",
     "GET /api/agent/settings/daemon": "the pages of the settings read /api/settings/all",
     "PATCH /api/agent/settings/daemon": "the pages of the settings write /api/settings/set",
-    **dict.fromkeys(
-        (
-            *("GET /api/agent/budgets", "POST /api/agent/budgets"),
-            *(f"{method} /api/agent/budgets/{{name}}" for method in ("GET", "PATCH", "DELETE")),
-            *(f"POST /api/agent/budgets/{{name}}/{verb}" for verb in ("enable", "disable")),
-            *(f"{method} /api/agent/budgets/{{name}}/raise" for method in ("POST", "DELETE")),
-            *(f"{method} /api/agent/keys/{{id}}/raise" for method in ("POST", "DELETE")),
-        ),
-        "there is no page of budgets and raises yet: the API and the budgets' file have them",
-    ),
 }
 """Why the browser does without a route."""
 

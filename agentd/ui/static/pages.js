@@ -68,6 +68,8 @@ export const PAGES = [
   { path: "/gateway/keys", load: () => import("./gateway/keys.js"),
     place: { area: "gateway", label: "Access keys", icon: "key", group: "Traffic", role: "administrator", words: "limits budget reissue revoke export codex claude" } },
   { path: "/gateway/keys/:id", load: () => import("./gateway/keys.js") },
+  { path: "/gateway/budgets", load: () => import("./gateway/budgets.js"),
+    place: { area: "gateway", label: "Budgets", icon: "gauge", group: "Traffic", role: "administrator", words: "limits owner tag team soft warn raise spend" } },
   { path: "/gateway/secrets", load: () => import("./gateway/secrets.js"),
     place: { area: "gateway", label: "Rules and dry run", icon: "shield", group: "Secrets", role: "administrator", words: "secret rules masking placeholder" } },
   { path: "/gateway/leaks", load: () => import("./gateway/leaks.js"),

@@ -9,6 +9,7 @@ import { toast } from "../parts/toast.js";
 import { labelled, sendForm } from "../settings/frame.js";
 import { createDialog, editDialog } from "./form.js";
 import { readAll } from "./frame.js";
+import { LIMIT_FIELDS } from "./limits.js";
 
 /** @typedef {import("./form.js").Field} Field */
 
@@ -19,13 +20,9 @@ const FIELDS = [
   { name: "models", label: "Models", kind: "lines", placeholder: "all", hint: "Names or patterns such as gpt-*, one per line; empty for all." },
   { name: "channels", label: "Channels", kind: "lines", placeholder: "all", hint: "The channels that its requests may use, in the same form." },
   { name: "addresses", label: "Addresses", kind: "lines", placeholder: "all", hint: "From which it is accepted: addresses or networks such as 10.0.0.0/8, one per line; empty for all." },
-  { name: "limits.day", label: "USD a day", kind: "money", placeholder: "no limit" },
-  { name: "limits.week", label: "USD a week", kind: "money", placeholder: "no limit", hint: "From Monday on." },
-  { name: "limits.month", label: "USD a month", kind: "money", placeholder: "no limit" },
-  { name: "limits.total", label: "USD in total", kind: "money", placeholder: "no limit", hint: "Never reset." },
-  { name: "limits.requestsPerMinute", label: "Requests a minute", kind: "number", placeholder: "no limit" },
-  { name: "limits.tokensPerMinute", label: "Tokens a minute", kind: "number", placeholder: "no limit" },
-  { name: "limits.parallel", label: "Requests at the same time", kind: "number", placeholder: "no limit" },
+  { name: "owner", label: "Owner", hint: "Who answers for what it spends; keys of one owner can share a budget." },
+  { name: "tags", label: "Tags", kind: "lines", hint: "Such as a project, one per line; keys with one tag can share a budget." },
+  ...LIMIT_FIELDS,
   { name: "keepBodies", label: "Keep the bodies of its requests", kind: "check", hint: "For some days, with secrets masked." },
 ];
 

@@ -2,7 +2,7 @@
 
 import { get } from "../core/api.js";
 import { dot, el, icon } from "../core/el.js";
-import { count, usd } from "../core/money.js";
+import { usd } from "../core/money.js";
 import { link, navigate, query, setQuery } from "../core/router.js";
 import { agoTime, fullTime, now } from "../core/time.js";
 import { emptyState } from "../parts/frame.js";
@@ -10,19 +10,16 @@ import { menuButton } from "../parts/menu.js";
 import { card } from "../settings/frame.js";
 import { following, forAdministrators, gatewayFrame, limitBar, part, requestsLink, shown } from "./frame.js";
 import { createKey, editKey, reissueKey } from "./key_dialogs.js";
+import { COUNTS, limitChips, limitWords, nearestLimit, raiseItems } from "./limits.js";
 import { forecast, windowWords } from "./overview_data.js";
 import { resourceList, usualItems } from "./resource_list.js";
 
 /**
- * @typedef {{ name: string, limit: number, used: number, reserved: number, resets: string | null }} LimitStatus
- * @typedef {{ id: string, name: string, created: string, createdBy: string, enabled: boolean, expires: string | null, models: string[] | null,
- *   channels: string[] | null, addresses: string[] | null, limits: Record<string, number | null>, keepBodies: boolean, last4: string, previousUntil: string | null,
- *   spent: { total: number, day: number, week: number, month: number, zone: string }, limitUsage: LimitStatus[] }} AccessKey
+ * @typedef {import("../api.d.ts").AccessKeyView} AccessKey
  * @typedef {import("./overview_data.js").Burn} Burn
  */
 
 const AGAIN = 3000;
-const COUNTS = /** @type {Record<string, string>} */ ({ requestsPerMinute: "requests a minute", tokensPerMinute: "tokens a minute", parallel: "at the same time" });
 
 const listPage = forAdministrators("Access keys", () => {
   const list = resourceList({
@@ -45,7 +42,7 @@ const listPage = forAdministrators("Access keys", () => {
 
   /** @param {AccessKey} key @returns {HTMLElement} */
   function keyRow(key) {
-    const nearest = [...key.limitUsage].filter((one) => one.limit > 0 || one.used >= one.limit).sort((one, other) => share(other) - share(one))[0];
+    const nearest = nearestLimit(key.limitUsage);
     return el("li", { class: "key-row" },
       el("span", { class: "name" }, stateDot(key), el("a", { href: link(`/gateway/keys/${key.id}`) }, el("b", null, el("bdi", null, key.name))), el("code", null, `…${key.last4}`), chips(key)),
       el("small", null, el("a", { href: requestsLink({ key: key.id }) }, `${usd(key.spent.day)} today · ${usd(key.spent.month)} this month`), key.models ? ` · ${key.models.join(", ") || "no models"}` : ""),
@@ -71,17 +68,6 @@ const onePage = forAdministrators("Access key", (params) => {
 
 export const page = (/** @type {Record<string, string>} */ params) => (params["id"] ? onePage : listPage)(params);
 
-/** @param {LimitStatus} one */
-function share({ limit, used, reserved }) {
-  return limit > 0 ? (used + reserved) / limit : 1;
-}
-
-/** @param {LimitStatus} one */
-function limitWords({ name, used, limit, reserved }) {
-  if (name in COUNTS) return `${count(used)} of ${count(limit)} ${COUNTS[name]}`;
-  return `${usd(used)} of ${usd(limit)} ${windowWords(name)}${reserved ? ` · ${usd(reserved)} reserved` : ""}`;
-}
-
 /** @param {AccessKey} key */
 function isExpired(key) {
   return key.expires !== null && Date.parse(key.expires) <= now();
@@ -99,6 +85,7 @@ function chips(key) {
     key.enabled ? null : el("span", { class: "chip" }, "disabled"),
     isExpired(key) ? el("span", { class: "chip" }, "expired") : null,
     key.previousUntil && Date.parse(key.previousUntil) > now() ? el("span", { class: "chip", title: fullTime(key.previousUntil) }, "old secret still good") : null,
+    limitChips(key.softUsage, key.raised),
   ];
 }
 
@@ -112,6 +99,7 @@ function keyItems(key, reload, gone) {
     { label: "Edit and set limits", icon: "pencil", onselect: () => void editKey(key.id, key.name, reload) },
     { label: "Its requests", icon: "rows", onselect: () => void navigate(`/gateway/requests?key=${key.id}`) },
     { label: "Reissue", icon: "reload", note: "Another secret; the old one may stay good for a while", onselect: () => void reissueKey(key, reload) },
+    ...raiseItems(key, `/api/agent/keys/${key.id}`, key.name, reload),
     null,
     ...usualItems({ path: `/api/agent/keys/${key.id}`, name: key.name, enabled: key.enabled, reload, copies: false, ...(gone ? { gone } : {}),
       removeText: "It is refused from the next request on, and its running requests end. Its requests stay in the log." }),
@@ -128,6 +116,8 @@ function aboutCard(key, reload) {
     ["Models", key.models ? key.models.join(", ") || "none" : "all"],
     ["Addresses", key.addresses ? key.addresses.join(", ") || "none" : "all"],
     ["Channels", key.channels ? key.channels.join(", ") || "none" : "all"],
+    ...(key.owner ? [/** @type {[string, import("../core/el.js").Single]} */ (["Owner", el("bdi", null, key.owner)])] : []),
+    ...(key.tags.length ? [/** @type {[string, string]} */ (["Tags", key.tags.join(", ")])] : []),
     ["Bodies", key.keepBodies ? "kept for some days, secrets hidden" : "not kept"],
     ["Spent", el("a", { href: requestsLink({ key: key.id }) }, `${usd(key.spent.day)} today · ${usd(key.spent.week)} this week · ${usd(key.spent.month)} this month · ${usd(key.spent.total)} in all`)],
     ...(key.previousUntil && Date.parse(key.previousUntil) > now() ? [/** @type {[string, string]} */ (["Old secret", `good until ${fullTime(key.previousUntil)}`])] : []),

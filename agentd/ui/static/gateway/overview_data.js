@@ -149,7 +149,7 @@ export function windowWords(window) {
 
 /**
  * When a limit will be used up, in words.
- * @param {Burn} burn
+ * @param {Pick<Burn, "used" | "limit" | "daysLeft" | "lasts" | "resets">} burn
  */
 export function forecast({ used, limit, daysLeft, lasts, resets }) {
   if (used >= limit) return resets ? `Used up until ${moment(resets)}.` : "Used up, and never reset.";

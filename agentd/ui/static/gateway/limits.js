@@ -1,0 +1,118 @@
+/** What keys and budgets have in common: limits with their bars, warnings, and raises that end by themselves. */
+
+import { call, remove } from "../core/api.js";
+import { el } from "../core/el.js";
+import { count, usd } from "../core/money.js";
+import { fullTime, now } from "../core/time.js";
+import { openDialog } from "../parts/dialog.js";
+import { toast } from "../parts/toast.js";
+import { sendForm } from "../settings/frame.js";
+import { resourceForm } from "./form.js";
+import { windowWords } from "./overview_data.js";
+import { act } from "./resource_list.js";
+
+/**
+ * @typedef {import("../api.d.ts").LimitStatusView} LimitStatus
+ * @typedef {import("./form.js").Field} Field
+ * @typedef {{ limits: import("../api.d.ts").KeyLimitsView, raised: import("../api.d.ts").LimitRaiseView | null }} Limited
+ */
+
+export const COUNTS = /** @type {Record<string, string>} */ ({ requestsPerMinute: "requests a minute", tokensPerMinute: "tokens a minute", parallel: "at the same time" });
+
+/** @type {readonly Field[]} */
+export const LIMIT_FIELDS = [
+  { name: "limits.day", label: "USD a day", kind: "money", placeholder: "no limit" },
+  { name: "limits.week", label: "USD a week", kind: "money", placeholder: "no limit", hint: "From Monday on." },
+  { name: "limits.month", label: "USD a month", kind: "money", placeholder: "no limit" },
+  { name: "limits.total", label: "USD in total", kind: "money", placeholder: "no limit", hint: "Never reset." },
+  { name: "limits.requestsPerMinute", label: "Requests a minute", kind: "number", placeholder: "no limit" },
+  { name: "limits.tokensPerMinute", label: "Tokens a minute", kind: "number", placeholder: "no limit" },
+  { name: "limits.parallel", label: "Requests at the same time", kind: "number", placeholder: "no limit" },
+  { name: "warnAt", label: "Warn at a share of", kind: "number", placeholder: "never", hint: "Of each limit in USD, such as 0.8: alerts tell of it, nothing is refused." },
+];
+
+const DAY = 86_400_000;
+
+/** @param {LimitStatus} one */
+export function usedShare({ limit, used, reserved }) {
+  return limit > 0 ? (used + reserved) / limit : 1;
+}
+
+/**
+ * The limit that is used most.
+ * @param {readonly LimitStatus[]} limits
+ */
+export function nearestLimit(limits) {
+  return [...limits].filter((one) => one.limit > 0 || one.used >= one.limit).sort((one, other) => usedShare(other) - usedShare(one))[0];
+}
+
+/** @param {LimitStatus} one */
+export function limitWords({ name, used, limit, reserved }) {
+  if (name in COUNTS) return `${count(used)} of ${count(limit)} ${COUNTS[name]}`;
+  return `${usd(used)} of ${usd(limit)} ${windowWords(name)}${reserved ? ` · ${usd(reserved)} reserved` : ""}`;
+}
+
+/**
+ * Chips for limits that warn or are raised.
+ * @param {readonly import("../api.d.ts").SoftLimitView[]} soft
+ * @param {Limited["raised"]} raised
+ */
+export function limitChips(soft, raised) {
+  const passed = soft.filter((one) => one.passed);
+  return [
+    passed.length ? el("span", { class: "chip need", title: passed.map((one) => `${usd(one.used)} of ${usd(one.amount)} ${windowWords(one.name)}`).join(", ") }, "warns") : null,
+    isRaised(raised) ? el("span", { class: "chip", title: raised.by ? `By ${raised.by}` : null }, `raised until ${fullTime(raised.until)}`) : null,
+  ];
+}
+
+/**
+ * @param {Limited["raised"]} raised
+ * @returns {raised is NonNullable<Limited["raised"]>}
+ */
+function isRaised(raised) {
+  return raised !== null && Date.parse(raised.until) > now();
+}
+
+/**
+ * The items of a menu that raise limits for a while, and end that.
+ * @param {Limited} limited
+ * @param {string} path
+ * @param {string} name
+ * @param {() => void} reload
+ * @returns {import("../parts/menu.js").Item[]}
+ */
+export function raiseItems({ limits, raised }, path, name, reload) {
+  const known = Object.entries(limits).filter(([, limit]) => limit !== null);
+  return [
+    ...(known.length ? [{ label: "Raise for a while", icon: "gauge", note: "The old limits then hold again by themselves", onselect: () => void raiseLimits(path, name, known, reload) }] : []),
+    ...(isRaised(raised) ? [{ label: "End the raise", icon: "close", onselect: () => void act(() => remove(`${path}/raise`), `The old limits of ${name} hold again`, reload) }] : []),
+  ];
+}
+
+/**
+ * @param {string} path
+ * @param {string} name
+ * @param {[string, number | null][]} limits those that are set
+ * @param {() => void} reload
+ */
+function raiseLimits(path, name, limits, reload) {
+  const labels = new Map(LIMIT_FIELDS.map((field) => [field.name, field]));
+  /** @type {Field[]} */
+  const fields = [
+    { name: "until", label: "Until", kind: "moment", required: true },
+    ...limits.flatMap(([limit, amount]) => {
+      const field = labels.get(`limits.${limit}`);
+      return field ? [{ name: field.name, label: field.label, ...(field.kind ? { kind: field.kind } : {}), placeholder: `stays ${amount}` }] : [];
+    }),
+  ];
+  return openDialog(`Raise limits of ${name}`, (close) => {
+    const form = resourceForm(fields, { until: new Date(now() + DAY).toISOString() });
+    const send = async () => {
+      await call("POST", `${path}/raise`, { body: form.all() });
+      close();
+      toast(`The limits of ${name} are raised`);
+      reload();
+    };
+    return [sendForm({ action: "Raise", oncancel: () => close(), send }, form.node)];
+  }, { wide: true });
+}
