@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
-from tests.crash.daemon_with_ledger import KEY
+from tests.crash.keys import KEY
 from tests.crash.oracle import (
     GONE,
     Append,

@@ -8,7 +8,6 @@ bug to build in, for the checker to find.
 """
 
 import asyncio
-import hashlib
 import json
 import logging
 import os
@@ -26,11 +25,7 @@ from agentd.core import ids
 from agentd.settings.model import Settings
 from agentd.storage.layout import Layout
 from tests.crash import keeping, plants
-
-KEY = "agent_" + "Cr4sh" * 6 + "xy"
-KEY_HASH = hashlib.sha256(KEY.encode()).hexdigest()
-MANAGEMENT_KEY = "manage-" + "Cr4sh" * 6
-MANAGEMENT_HASH = hashlib.sha256(MANAGEMENT_KEY.encode()).hexdigest()
+from tests.crash.keys import KEY_HASH, MANAGEMENT_HASH
 
 
 class LedgerEngine:

@@ -35,8 +35,8 @@ from agentd.settings.model import Settings
 from agentd.storage.layout import Layout
 from tests.crash import keeping, plants, reading
 from tests.crash.callers import Caller, NotedWorld, Wire, World
-from tests.crash.daemon_with_ledger import KEY_HASH
 from tests.crash.faults import CALLS, KINDS, Faults, real_write
+from tests.crash.keys import KEY_HASH
 from tests.crash.oracle import ExpectedChat, Found, Given, find_ledger_violations
 
 CHANGES = (

@@ -17,7 +17,8 @@ from agentd.settings.model import Settings
 from agentd.storage.layout import Layout
 from tests.crash import keeping
 from tests.crash.callers import Wire
-from tests.crash.daemon_with_ledger import KEY_HASH, MANAGEMENT_HASH, MANAGEMENT_KEY, LedgerEngine
+from tests.crash.daemon_with_ledger import LedgerEngine
+from tests.crash.keys import KEY_HASH, MANAGEMENT_HASH, MANAGEMENT_KEY
 
 AT = "2026-01-01T00:00:00.000Z"
 _WORD = "correct horse battery"

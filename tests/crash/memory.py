@@ -25,8 +25,8 @@ from tornado.httpclient import HTTPRequest
 from tornado.websocket import websocket_connect
 
 from tests.crash.callers import Wire
-from tests.crash.daemon_with_ledger import KEY
 from tests.crash.keeper import DaemonProcess, Keeper
+from tests.crash.keys import KEY
 from tests.support.waiting import until
 
 FLAT = 12.0

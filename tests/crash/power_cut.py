@@ -32,7 +32,7 @@ from agentd.settings.model import Settings
 from agentd.storage.layout import Layout
 from tests.crash import reading
 from tests.crash.callers import Caller, NotedWorld, World, replay_notes
-from tests.crash.daemon_with_ledger import KEY_HASH
+from tests.crash.keys import KEY_HASH
 from tests.crash.oracle import Given, find_ledger_violations
 from tests.crash.power import build_cut_tree, lay_out
 from tests.crash.recorder import CallerNote, Event, Recorder

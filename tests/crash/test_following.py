@@ -16,8 +16,8 @@ import pytest
 
 from agentd.core.sse import ServerSentEvent, SseReader
 from agentd.live.cursor import parse_cursor
-from tests.crash.daemon_with_ledger import KEY
 from tests.crash.keeper import PATIENCE, DaemonProcess, Keeper
+from tests.crash.keys import KEY
 from tests.support.waiting import until
 
 ENOUGH = (1, 10, 5, 40, 3, 30)

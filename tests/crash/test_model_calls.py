@@ -18,8 +18,8 @@ import pytest
 from agentd.cli.main import main
 from agentd.gateway.ledger.record import CRASH, RequestRecord
 from tests.crash import plants
-from tests.crash.daemon_with_ledger import MANAGEMENT_KEY
 from tests.crash.keeper import DaemonProcess, Keeper
+from tests.crash.keys import MANAGEMENT_KEY
 from tests.crash.model_callers import ModelCallers, answer
 from tests.gateway.conftest import GatewaySetup
 from tests.gateway.relay.callers import Caller

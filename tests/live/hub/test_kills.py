@@ -9,8 +9,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.crash.daemon_with_ledger import KEY
 from tests.crash.keeper import DaemonProcess, Keeper
+from tests.crash.keys import KEY
 from tests.live.hub.support import (
     HUB,
     JAVASCRIPT,
