@@ -37,6 +37,10 @@ PULL = f"""([name, top]) => {{
 REMEMBERS = """(name) => Object.entries(history.state?.scrolled ?? {}).some(
   ([one, { top }]) => one.endsWith(` ${name}`) && top > 0)"""
 
+PLACES_ARE_KEPT = """() => new Promise((done) => requestAnimationFrame(() =>
+  requestAnimationFrame(() => setTimeout(done, 150))))"""
+"""A timer of the page that ends after the one that keeps what was scrolled, which takes 120 ms."""
+
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory, talking: TalkingEngine) -> Iterator[Serving]:
@@ -184,6 +188,29 @@ def test_who_scrolls_before_all_is_there_is_not_pulled_back(ada: Person, site: S
     held[0].continue_()
     expect(page.locator(".commit").first).to_be_in_viewport()
     assert page.evaluate(READ, "Commits")
+
+
+def test_a_reload_on_the_way_to_the_place_still_leads_there(ada: Person, site: Serving) -> None:
+    page = ada.open("/workspace/history")
+    page.set_viewport_size({"width": 1440, "height": 320})
+    place = scroll_down(page, "Commits", 5000)
+    page.locator(".side a.home").click()
+    expect(page.get_by_label("The first prompt")).to_be_visible()
+    asked: list[Route] = []
+
+    def hold_the_third_page(route: Route) -> None:
+        asked.append(route)
+        if len(asked) < 2:
+            route.continue_()
+
+    page.route(re.compile("/api/git/log.*before="), hold_the_third_page)
+    page.go_back()
+    until(lambda: page.title() and len(asked) == 2)
+    until(lambda: page.evaluate(f"({FIND})('Commits').scrollTop") > 4000)
+    page.evaluate(PLACES_ARE_KEPT)
+    page.unroute(re.compile("/api/git/log.*before="))
+    page.reload()
+    expect_place(page, "Commits", place)
 
 
 def test_the_log_of_requests_and_long_lists_of_the_gateway_are_where_they_were(

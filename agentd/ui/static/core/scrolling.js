@@ -18,6 +18,8 @@ const MORE = "button.more:not(.newest), button.more-rows";
 let timer;
 /** @type {Map<string, HTMLElement>} */
 const moved = new Map();
+/** Where things are being scrolled to; on the way there, where they stand is not where one read. @type {Map<string, ScrollPlace>} */
+let wanted = new Map();
 /** @type {() => void} */
 let endRestoring = () => {};
 
@@ -41,8 +43,7 @@ export function forgetMoves() {
 /** Scroll what is shown now to where it was in this entry of the history, as its rows arrive. */
 export function restorePlaces() {
   endRestoring();
-  /** @type {Map<string, ScrollPlace>} */
-  const wanted = new Map(Object.entries(history.state?.scrolled ?? {}));
+  wanted = new Map(Object.entries(history.state?.scrolled ?? {}));
   if (!wanted.size) return;
   const started = performance.now();
   /** @type {Map<string, number>} */
@@ -52,6 +53,7 @@ export function restorePlaces() {
   endRestoring = () => {
     cancelAnimationFrame(frame);
     stop.abort();
+    wanted.clear();
     endRestoring = () => {};
   };
   const step = () => {
@@ -118,7 +120,9 @@ function findNode(name) {
  */
 export function noteMove(target) {
   if (!(target instanceof HTMLElement) || !target.closest("main") || !target.classList.length || target.matches("[data-own-place], textarea, input")) return;
-  moved.set(nameOf(target), target);
+  const name = nameOf(target);
+  if (wanted.has(name)) return;
+  moved.set(name, target);
   clearTimeout(timer);
   timer = setTimeout(keepPlaces, DELAY);
 }
