@@ -7,14 +7,15 @@ from typing import Any
 
 import pytest
 
-from tests.agent.served import ServedAgent
+from tests.agent.served import PATIENCE, Caller, ServedAgent
 from tests.supplier.request import Request
-from tests.supplier.steps import Call, Say
+from tests.supplier.steps import Answer, Call, Say, Stall
 from tests.supplier.supplier import Supplier
 from tests.support.waiting import until
 from tests.workspace.worktrees.conftest import run_git
 
 BUGS = 5
+FIXED = Say("Fixed.")
 
 
 @pytest.fixture
@@ -47,30 +48,48 @@ def served(tmp_path: Path, supplier: Supplier) -> ServedAgent:
 
 def fix_bug(request: Request) -> Call | Say:
     """Play the model: read the file, change one line of it, and say so."""
-    said = json.dumps(request.turns)
-    bug = next(bug for bug in range(BUGS) if f"Fix add_{bug}." in said)
+    bug = find_bug(request)
     calls = sum(turn["role"] == "tool" for turn in request.turns)
     if not calls:
         return Call("read_file", {"path": "sums.py"})
     if calls == 1:
         wrong, right = f"x - {bug}  # wrong", f"x + {bug}"
         return Call("edit_file", {"path": "sums.py", "old": wrong, "new": right})
-    return Say("Fixed.")
+    return FIXED
 
 
-def test_five_chats_fix_a_bug_each_and_all_merge(
+def find_bug(request: Request) -> int:
+    """Return the number of the bug that a chat's prompt names."""
+    said = json.dumps(request.turns)
+    return next(bug for bug in range(BUGS) if f"Fix add_{bug}." in said)
+
+
+def test_five_chats_fix_a_bug_each_at_the_same_time_and_all_merge(
     served: ServedAgent, supplier: Supplier, home: Path
 ) -> None:
-    supplier.answer_always(fix_bug)
+    stalls = [Stall() for _ in range(BUGS)]
+
+    def fix_together(request: Request) -> Answer | Call | Say:
+        """Stop before the last words, until all chats are there."""
+        made = fix_bug(request)
+        return Answer((made,), faults=(stalls[find_bug(request)],)) if made == FIXED else made
+
+    supplier.answer_always(fix_together)
     with served.running(HOME=str(home)) as caller:
         before = (served.workspace / "sums.py").read_text()
-        chats = [
-            caller.client.create_chat(prompt=f"Fix add_{bug}.", model="native", worktree=True)
-            for bug in range(BUGS)
-        ]
+        chats = [create_chat(caller, bug) for bug in range(BUGS)]
+        for stall in stalls:
+            stall.reached.result(PATIENCE)
+        trees = [Path(served.process.layout.get_worktree_folder(chat)) for chat in chats]
+        assert [caller.client.status(chat)["status"] for chat in chats] == ["processing"] * BUGS
+        for bug, tree in enumerate(trees):
+            only = before.replace(f"x - {bug}  # wrong", f"x + {bug}")
+            assert (tree / "sums.py").read_text() == only
+        assert (served.workspace / "sums.py").read_text() == before
+        for stall in stalls:
+            stall.release()
         for chat in chats:
             assert caller.wait_until_idle(chat)[-1]["content"] == "Fixed."
-        assert (served.workspace / "sums.py").read_text() == before
         for chat in chats:
             reply = caller.client.post(f"/api/chat/{chat}/worktree/merge", {"into": "main"})
             assert reply.status == 200, reply.body
@@ -80,6 +99,41 @@ def test_five_chats_fix_a_bug_each_and_all_merge(
     assert [names[f"add_{bug}"](1) for bug in range(BUGS)] == [1 + bug for bug in range(BUGS)]
     assert run_git(served.workspace, "branch", "--format=%(refname:short)") == "main\n"
     assert run_git(served.workspace, "status", "--porcelain") == ""
+
+
+def test_a_sixth_chat_that_changes_the_same_line_is_told_the_conflict(
+    served: ServedAgent, supplier: Supplier, home: Path
+) -> None:
+    def fix_otherwise(request: Request) -> Call | Say:
+        made = fix_bug(request)
+        otherwise = "Otherwise." in json.dumps(request.turns)
+        if otherwise and isinstance(made, Call) and made.name == "edit_file":
+            return Call("edit_file", {**made.value, "new": "x - -2"})
+        return made
+
+    supplier.answer_always(fix_otherwise)
+    with served.running(HOME=str(home)) as caller:
+        chats = [create_chat(caller, bug) for bug in range(BUGS)]
+        sixth = create_chat(caller, 2, " Otherwise.")
+        for chat in (*chats, sixth):
+            assert caller.wait_until_idle(chat)[-1]["content"] == "Fixed."
+        for chat in chats:
+            reply = caller.client.post(f"/api/chat/{chat}/worktree/merge", {"into": "main"})
+            assert reply.status == 200, reply.body
+        merged = (served.workspace / "sums.py").read_text()
+        reply = caller.client.post(f"/api/chat/{sixth}/worktree/merge", {"into": "main"})
+        assert reply.status == 409
+        assert "sums.py" in reply.body.decode()
+        tree = Path(served.process.layout.get_worktree_folder(sixth))
+        assert "x - -2" in (tree / "sums.py").read_text()
+    assert (served.workspace / "sums.py").read_text() == merged
+    assert run_git(served.workspace, "status", "--porcelain") == ""
+
+
+def create_chat(caller: Caller, bug: int, more: str = "") -> int:
+    """Create a chat with a work tree that fixes a bug."""
+    prompt = f"Fix add_{bug}.{more}"
+    return caller.client.create_chat(prompt=prompt, model="native", worktree=True)
 
 
 def test_a_tree_that_was_being_made_at_a_kill_is_made_anew(
