@@ -169,6 +169,8 @@ class EditorSession:
             case "messageDelta", [_, delta]:
                 if not self._transcript.show_delta(delta["turn"], delta["text"], delta["number"]):
                     self._synchronize()
+            case "thinkingDelta", [_, delta]:
+                self._transcript.show_thinking(delta["turn"], delta["text"], delta["number"])
             case "approvalUpdate", [_, approval]:
                 self._on_approval(approval)
             case "queueUpdate", [_, prompts]:

@@ -27,6 +27,8 @@ class Transcript:
         self._run = run
         self._turn = self._number = 0
         """The turn of the growing reply, and the number of its last piece shown."""
+        self._thought = (0, 0)
+        """The turn and number of the last piece of thinking shown."""
         self._reply = ""
         """The growing reply as far as it was taken up."""
         self._unfinished = ""
@@ -61,6 +63,12 @@ class Transcript:
             self._number = number
             self._add_reply(text)
         return True
+
+    def show_thinking(self, turn: int, text: str, number: int) -> None:
+        """Show the next piece of the thinking; what was missed is not shown later."""
+        if (turn, number) > self._thought:
+            self._thought = (turn, number)
+            self._emit(make_chunk("thought", text, f"{self._run}-thinking-{turn}"))
 
     def show_running(self, turn: int, text: str, number: int) -> None:
         """Show a growing reply as far as it is written, if more of it is than was shown."""

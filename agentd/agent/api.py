@@ -47,13 +47,14 @@ class TurnStatusView(Struct, frozen=True, rename="camel"):
     last_tool: str
 
 
-class RunningReplyView(Struct, frozen=True):
+class RunningReplyView(Struct, frozen=True, rename="camel"):
     """The reply that is being written, for clients that connect in the middle of it.
 
     A client that subscribes to the live events first and then requests this can apply each event
     once: within this ``turn``, a ``messageDelta`` with a higher ``number`` continues where ``text``
     ends; events of this chat whose id begins with a number up to ``seq`` are already part of the
     response; a later ``messageUpdate`` by the assistant has the whole reply and ends it.
+    ``thinking`` grows by ``thinkingDelta`` in the same way; any later ``messageUpdate`` ends it.
     """
 
     turn: int
@@ -63,6 +64,10 @@ class RunningReplyView(Struct, frozen=True):
     """Number of the last ``messageDelta`` in it; 0 if none was published in this turn."""
     seq: int
     """The last event of the chat before this response."""
+    thinking: str = ""
+    """What the model thought since the last message; empty: nothing, or its supplier hides it."""
+    thinking_number: int = 0
+    """Number of the last ``thinkingDelta`` in it; 0 if none was published in this turn."""
 
 
 class ChatAgentView(Struct, frozen=True, rename="camel"):
@@ -207,7 +212,9 @@ class AgentEndpoints:
             return None
         # Both as of this moment, whatever was awaited before: what was published goes together.
         seq = self._chats.get_summary(chat_id).seq
-        return RunningReplyView(reply.turn, reply.text, reply.number, seq)
+        return RunningReplyView(
+            reply.turn, reply.text, reply.number, seq, reply.thinking, reply.thinking_number
+        )
 
     async def change_settings(self, call: Request) -> Response:
         """Change the model, skill, system prompt or approval mode."""

@@ -2,7 +2,7 @@
 
 An engine runs one turn: it gets a ``TurnRequest`` and yields a stream of ``EngineEvent``. What
 enters the history (``ToolUsed``, ``ReplyCompleted``) is complete; ``ReplyDelta`` shows a reply as
-it grows.
+it grows, ``ThinkingProgress`` what the model thinks before it.
 """
 
 from collections.abc import AsyncGenerator, Callable
@@ -71,6 +71,12 @@ class ReplyDelta(Struct, frozen=True):
     text: str
 
 
+class ThinkingProgress(Struct, frozen=True):
+    """A piece of the model's thinking, shown while the turn runs and in no history."""
+
+    text: str
+
+
 class ToolStarted(Struct, frozen=True):
     """The engine begins to use a tool; ``ToolUsed`` will have its outcome."""
 
@@ -132,6 +138,7 @@ EngineEvent: TypeAlias = (
     EngineStarted
     | EngineStateSaved
     | ReplyDelta
+    | ThinkingProgress
     | ToolStarted
     | ToolUsed
     | ReplyCompleted

@@ -17,6 +17,7 @@ from agentd.agent.engine import (
     RateLimited,
     ReplyCompleted,
     ReplyDelta,
+    ThinkingProgress,
     ToolStarted,
     ToolUsed,
     TurnFailed,
@@ -43,6 +44,8 @@ LONGEST_INPUT_NOTED = 4_000
 
 LONGEST_REPLY = 1_000_000
 """Characters; no reader wants a longer reply."""
+LONGEST_THINKING = 200_000
+"""Characters of thinking that are shown between two messages; what is beyond is not."""
 ENDLESS = f"The engine wrote a reply of more than {LONGEST_REPLY:,} characters, so it was stopped."
 
 
@@ -69,6 +72,12 @@ class RecordToolStart(Struct, frozen=True):
 
 class StreamDelta(Struct, frozen=True):
     """Publish a piece of the growing reply."""
+
+    text: str
+
+
+class StreamThinking(Struct, frozen=True):
+    """Publish a piece of the model's thinking."""
 
     text: str
 
@@ -101,7 +110,13 @@ class EndTurn(Struct, frozen=True):
 
 
 Instruction: TypeAlias = (
-    AddMessage | RecordToolStart | StreamDelta | SaveEngineState | DeferTurn | EndTurn
+    AddMessage
+    | RecordToolStart
+    | StreamDelta
+    | StreamThinking
+    | SaveEngineState
+    | DeferTurn
+    | EndTurn
 )
 
 
@@ -127,6 +142,8 @@ class TurnMachine:
         """The start of each running tool by its number."""
         self._tools_begun = 0
         self._length = 0
+        self._thought = 0
+        """Characters of thinking since the last message."""
         self._usage = NO_USAGE
         self._cost = ZERO_COST
         self._memory = ""
@@ -144,13 +161,17 @@ class TurnMachine:
         match progress:
             case ReplyDelta(text=text):
                 yield from self._add_delta(text)
+            case ThinkingProgress(text=text):
+                yield from self._add_thinking(text)
             case ToolStarted():
                 yield from self._begin_tool(progress)
             case ToolUsed():
+                self._thought = 0
                 yield self._report_tool(progress)
             case ReplyCompleted(text=text, usage=usage, cost=known, engine_state=memory):
                 self._add_usage(usage, known, memory)
                 self._clear_draft()
+                self._thought = 0
                 self._replied = True
                 yield AddMessage("assistant", text, "", *self._take_usage())
             case UsageReported(usage=usage, cost=known, engine_state=memory):
@@ -198,6 +219,12 @@ class TurnMachine:
             yield from self._end_turn("failed", ENDLESS)
         else:
             yield StreamDelta(text)
+
+    def _add_thinking(self, text: str) -> Iterator[Instruction]:
+        left = LONGEST_THINKING - self._thought
+        self._thought += len(text)
+        if text and left > 0:
+            yield StreamThinking(text[:left])
 
     def _begin_tool(self, started: ToolStarted) -> Iterator[Instruction]:
         self._tools_begun += 1

@@ -28,10 +28,11 @@ from agentd.agent.turn import (
     RecordToolStart,
     SaveEngineState,
     StreamDelta,
+    StreamThinking,
     TurnMachine,
 )
 from agentd.chats.approval import LimitWait
-from agentd.chats.events import MessageDelta
+from agentd.chats.events import MessageDelta, ThinkingDeltaEvent
 from agentd.chats.repository import AGENT
 from agentd.chats.turns import TurnRecorder, TurnUsage
 from agentd.core.clock import Clock, Timestamp, format_iso, parse_iso
@@ -75,6 +76,10 @@ class RunningReply(Struct, frozen=True):
     text: str
     number: int
     """The number of the last published piece of the turn; 0 if none was."""
+    thinking: str = ""
+    """What the model thought since the last message, as far as it was published."""
+    thinking_number: int = 0
+    """The number of the last published piece of thinking; 0 if none was."""
 
 
 class TurnRunner:
@@ -99,12 +104,16 @@ class TurnRunner:
         self._turn = turn
         self._deferrals = deferrals
         """The number of consecutive turns of the chat that ended at a limit before this one."""
-        self._show = _DeltaPublisher(bus, chat_id, status.turn)
+        self._show = _DeltaPublisher(bus, MessageDelta, chat_id, status.turn)
+        self._thinking = _DeltaPublisher(bus, ThinkingDeltaEvent, chat_id, status.turn)
 
     @property
     def reply(self) -> RunningReply:
         """The unfinished reply; its text is empty once its message is being recorded."""
-        return self._show.get_reply()
+        reply, thought = self._show, self._thinking
+        return RunningReply(
+            self.evidence.turn, reply.text, reply.number, thought.text, thought.number
+        )
 
     async def run(
         self, engine: Engine, assignment: TurnRequest, approver: Approver, place: OccupySlot
@@ -123,6 +132,7 @@ class TurnRunner:
             await self.apply(self._turn.fail(reason), place)
         finally:
             self._show.close()
+            self._thinking.close()
 
     async def _consume(
         self, progress: AsyncGenerator[EngineEvent, None], place: OccupySlot
@@ -179,6 +189,7 @@ class TurnRunner:
     def _record(self, instruction: Instruction) -> Awaitable[None]:
         match instruction:
             case AddMessage(role=role, text=text, tool=tool, tool_use=use):
+                self._thinking.discard()
                 if role == "assistant":
                     self._show.discard()
                 booking = _to_booking(instruction)
@@ -193,8 +204,9 @@ class TurnRunner:
                 )
             case RecordToolStart(use=began):
                 return self._turns.record_tool_start(self._chat_id, began)
-            case StreamDelta(text=text):
-                return self._show.add(text)
+            case StreamDelta() | StreamThinking():
+                is_reply = isinstance(instruction, StreamDelta)
+                return (self._show if is_reply else self._thinking).add(instruction.text)
             case SaveEngineState(engine_state=memory):
                 return self._turns.save_memory(self._chat_id, self.evidence.engine, memory)
             case DeferTurn(reason=reason):
@@ -243,23 +255,32 @@ def _is_stopped() -> bool:
 
 
 class _DeltaPublisher:
-    """Publishes a growing reply, at most every ``SHOW_SECONDS``."""
+    """Publishes a growing reply or thinking, at most every ``SHOW_SECONDS``."""
 
-    def __init__(self, bus: EventBus, chat_id: int, turn: int) -> None:
+    def __init__(
+        self,
+        bus: EventBus,
+        event: type[MessageDelta] | type[ThinkingDeltaEvent],
+        chat_id: int,
+        turn: int,
+    ) -> None:
         self._bus = bus
+        self._event = event
         self._chat_id = chat_id
         self._turn = turn
         self._waiting = ""
         self._shown: list[str] = []
-        self._number = 0
+        self.number = 0
+        """The number of the last published piece; 0 if none was."""
         self._timer: asyncio.TimerHandle | None = None
 
-    def get_reply(self) -> RunningReply:
-        """Return the published part of the unfinished reply."""
-        return RunningReply(self._turn, "".join(self._shown), self._number)
+    @property
+    def text(self) -> str:
+        """What was published since the last ``discard``."""
+        return "".join(self._shown)
 
     async def add(self, text: str) -> None:
-        """Add a piece of the reply."""
+        """Add a piece."""
         self._waiting += text
         if self._timer is None:
             loop = asyncio.get_running_loop()
@@ -281,6 +302,6 @@ class _DeltaPublisher:
         self._timer = None
         if self._waiting:
             piece, self._waiting = self._waiting, ""
-            self._number += 1
+            self.number += 1
             self._shown.append(piece)
-            self._bus.publish(MessageDelta(self._chat_id, self._turn, piece, self._number))
+            self._bus.publish(self._event(self._chat_id, self._turn, piece, self.number))

@@ -139,6 +139,30 @@ class MessageDelta(Event, frozen=True):
         return [self.chat_id, DeltaView(self.turn, self.text, self.number)]
 
 
+class ThinkingDeltaEvent(Event, frozen=True):
+    """The model thinks: ``chatId, {turn, text, number}``, as in ``MessageDelta``.
+
+    What it thought is over with the next message of the chat; it is not stored.
+    """
+
+    name: ClassVar[str] = "thinkingDelta"
+    chat_id: int
+    turn: int
+    text: str
+    """The text added since the last delta."""
+    number: int
+    """The number of this piece of thinking in its turn, from 1 without gaps."""
+
+    @property
+    def about_chat(self) -> int:
+        """The chat."""
+        return self.chat_id
+
+    def build_arguments(self, run: str) -> list[object]:
+        """Return its arguments on the wire."""
+        return [self.chat_id, DeltaView(self.turn, self.text, self.number)]
+
+
 def derive_events(
     entry: JournalEntry, chat_id: int, queue: Queue, summary: ChatSummary
 ) -> Iterator[StoredEvent]:

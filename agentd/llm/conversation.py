@@ -145,6 +145,8 @@ class Conversation(Struct, frozen=True, kw_only=True):
     reasoning_effort: str = ""
     """The thinking effort: a word of the supplier's, such as ``low``; with Anthropic also a number,
     the most tokens of thinking, for models that do not know words."""
+    show_thinking: bool = False
+    """Ask for a summary of the thinking where the supplier hides it unless asked for one."""
     temperature: float | None = None
     top_p: float | None = None
     """Sample only from the likeliest words whose probabilities add up to this."""

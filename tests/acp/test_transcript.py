@@ -104,3 +104,15 @@ def test_the_outcome_belongs_to_the_call_that_began() -> None:
     shown.transcript.calls.begin("shell")
     shown.transcript.end_turn(failed=True)
     assert shown.updates[-1]["status"] == "failed"
+
+
+def test_thinking_is_shown_apart_and_no_piece_twice() -> None:
+    shown = Shown()
+    for turn, text, number in ((1, "Which ", 1), (1, "Which ", 1), (1, "file?", 2), (2, "So.", 1)):
+        shown.transcript.show_thinking(turn, text, number)
+    assert [(one["sessionUpdate"], one["content"]["text"]) for one in shown.updates] == [
+        ("agent_thought_chunk", "Which "),
+        ("agent_thought_chunk", "file?"),
+        ("agent_thought_chunk", "So."),
+    ]
+    assert shown.texts == []

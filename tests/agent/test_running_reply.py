@@ -15,6 +15,7 @@ from agentd.agent.engine import (
     EngineEvent,
     ReplyCompleted,
     ReplyDelta,
+    ThinkingProgress,
     ToolStarted,
     ToolUsed,
     TurnRequest,
@@ -114,6 +115,38 @@ def test_the_reply_so_far_and_the_events_after_it_are_the_whole_reply(
     engine.put(ReplyCompleted("The end"), None)
     client.messages(chat)
     until(lambda: client.get(f"/api/chat/{chat}")["runningReply"] is None)
+
+
+def test_thinking_so_far_and_the_events_after_it_are_all_of_it_until_the_next_message(
+    daemon: Serving, engine: SteppedEngine
+) -> None:
+    client = daemon.client()
+    chat = client.create_chat(prompt="which file is it?")
+    path = f"/api/chat/{chat}"
+
+    def read_thinking() -> tuple[str, int]:
+        reply = client.get(path)["runningReply"] or {"thinking": "", "thinkingNumber": 0}
+        return reply["thinking"], reply["thinkingNumber"]
+
+    engine.put(ThinkingProgress("Where "))
+    until(lambda: read_thinking() == ("Where ", 1))
+    with listening(daemon, f"{EVENTS}?chats={chat}") as stream:
+        stream.read_until(lambda: stream.events)
+        engine.put(ThinkingProgress("is it?"))
+        stream.read_until(lambda: "is it?" in stream.body.decode())
+        assert read_thinking() == ("Where is it?", 2)
+        engine.put(ToolUsed("read_file", "a.txt", "one"))
+        until(lambda: read_thinking() == ("", 2))
+        engine.put(ThinkingProgress("There."))
+        stream.read_until(lambda: "There." in stream.body.decode())
+        pieces = [json.loads(one.data) for one in stream.events if one.name == "thinkingDelta"]
+        assert [(piece["text"], piece["number"]) for _, piece in pieces] == [
+            ("is it?", 2),
+            ("There.", 3),
+        ]
+    engine.put(ReplyCompleted("In a.txt."), None)
+    told = client.messages(chat)
+    assert not any("Where" in message["content"] for message in told)
 
 
 def test_tools_are_shown_in_their_parts_and_questions_with_what_would_change(

@@ -10,6 +10,7 @@ from agentd.agent.engine import (
     RateLimited,
     ReplyCompleted,
     ReplyDelta,
+    ThinkingProgress,
     ToolStarted,
     ToolUsed,
     TurnFailed,
@@ -19,6 +20,7 @@ from agentd.agent.turn import (
     ENDLESS,
     LONGEST_INPUT_NOTED,
     LONGEST_REPLY,
+    LONGEST_THINKING,
     MOST_TOOLS_NOTED,
     SILENT,
     AddMessage,
@@ -28,6 +30,7 @@ from agentd.agent.turn import (
     RecordToolStart,
     SaveEngineState,
     StreamDelta,
+    StreamThinking,
     TurnMachine,
 )
 from agentd.chats.model import Tokens, ToolReport
@@ -41,6 +44,7 @@ whole = st.one_of(
 )
 result = st.one_of(
     st.builds(ReplyDelta, st.text(max_size=3)),
+    st.builds(ThinkingProgress, st.text(max_size=3)),
     st.builds(UsageReported, st.builds(Usage, st.integers(0, 9)), money),
     st.builds(RateLimited, st.just("too much")),
     whole,
@@ -135,11 +139,12 @@ def test_every_cent_and_token_that_is_reported_is_recorded_exactly_once(steps, e
     said = play([*steps, end])
     over = next(n for n, step in enumerate([*steps, end]) if _ends(step))
     spent = [step for step in steps[:over] if isinstance(step, ReplyCompleted | UsageReported)]
-    assert sum(
-        (one.cost for one in said if not isinstance(one, StreamDelta | SaveEngineState)), Decimal(0)
-    ) == sum((step.cost or 0 for step in spent), Decimal(0))
-    booked = [one.tokens for one in said if not isinstance(one, StreamDelta | SaveEngineState)]
-    assert sum(tokens.input for tokens in booked) == sum(one.usage.total_input for one in spent)
+    shown = StreamDelta | StreamThinking | SaveEngineState
+    booked = [one for one in said if not isinstance(one, shown)]
+    assert sum((one.cost for one in booked), Decimal(0)) == sum(
+        (step.cost or 0 for step in spent), Decimal(0)
+    )
+    assert sum(one.tokens.input for one in booked) == sum(one.usage.total_input for one in spent)
 
 
 def _ends(step) -> bool:
@@ -248,3 +253,23 @@ def test_a_reply_without_an_end_ends_the_turn():
     assert play([ReplyDelta(piece), ReplyCompleted("whole"), ReplyDelta(piece), ReplyDelta(piece)])[
         -1
     ] == StreamDelta(piece)
+
+
+def test_thinking_is_shown_and_never_recorded():
+    said = play([ThinkingProgress("Which?"), ReplyCompleted("That."), "finished"])
+    assert said[0] == StreamThinking("Which?")
+    assert [one.text for one in said if isinstance(one, AddMessage)] == ["That."]
+
+
+def test_a_turn_that_only_thought_ended_without_a_reply():
+    *_, end = play([ThinkingProgress("Which?"), "finished"])
+    assert isinstance(end, EndTurn)
+    assert end.outcome == "failed"
+
+
+def test_endless_thinking_is_shown_up_to_a_length_and_anew_after_a_tool():
+    piece = "x" * (LONGEST_THINKING - 2)
+    flood = [ThinkingProgress(piece), ThinkingProgress("12345"), ThinkingProgress("6")]
+    said = play([*flood, ToolUsed("look", "", ""), *flood, ReplyCompleted("So."), "finished"])
+    shown = [one.text for one in said if isinstance(one, StreamThinking)]
+    assert shown == [piece, "12", piece, "12"]

@@ -2,7 +2,13 @@
 
 import re
 
-from agentd.agent.engine import Question, ReplyCompleted, ReplyDelta, ToolUsed
+from agentd.agent.engine import (
+    Question,
+    ReplyCompleted,
+    ReplyDelta,
+    ThinkingProgress,
+    ToolUsed,
+)
 from tests.support.daemon import Client, Serving, until
 from tests.ui.support import Person, TalkingEngine, find_prompt_box, person
 
@@ -468,6 +474,34 @@ def test_what_is_seen_and_pinned_on_one_device_is_so_on_another_at_once(
         there.get_by_role("menuitem", name="Pin").click()
         pinned = page.locator(".chats section", has_text="Pinned")
         expect(pinned.locator(".item", has_text="Seen elsewhere")).to_have_count(1)
+
+
+def test_thinking_is_folded_while_it_grows_and_gone_with_the_next_step(
+    ada: Person, site: Serving, talking: TalkingEngine
+) -> None:
+    chat, prompt = create_busy_chat(site.client(), talking)
+    page = ada.open(f"/{chat}")
+    expect(page.get_by_text("At work").last).to_be_visible()
+    talking.say(prompt, ThinkingProgress("Which file "))
+    fold = page.get_by_role("button", name="Thinking")
+    expect(fold).to_contain_text("2 words")
+    expect(page.get_by_text("Which file")).to_have_count(0)
+    fold.click()
+    expect(page.get_by_text("Which file")).to_be_visible()
+    late = ada.open(f"/{chat}")
+    expect(late.get_by_role("button", name="Thinking")).to_contain_text("2 words")
+    talking.say(prompt, ThinkingProgress("is it?"))
+    expect(page.get_by_text("Which file is it?")).to_be_visible()
+    expect(late.get_by_role("button", name="Thinking")).to_contain_text("4 words")
+    talking.say(prompt, ToolUsed("read_file", "path=a.txt", "one"))
+    for tab in (page, late):
+        expect(tab.get_by_role("button", name="Read a.txt")).to_be_visible()
+        expect(tab.get_by_role("button", name="Thinking")).to_have_count(0)
+    talking.say(prompt, ThinkingProgress("There."), ReplyDelta("In "))
+    expect(page.get_by_role("button", name="Thinking")).to_contain_text("1 word")
+    talking.say(prompt, ReplyCompleted("In a.txt."))
+    expect(page.locator(".prose", has_text="In a.txt.")).to_be_visible()
+    expect(page.get_by_role("button", name="Thinking")).to_have_count(0)
 
 
 def test_a_reply_in_several_messages_loses_nothing_between_them(

@@ -2089,6 +2089,8 @@ export type RunningReplyView = {
   text: string;
   number: number;
   seq: number;
+  thinking: string;
+  thinkingNumber: number;
 };
 
 export type SampleText = {

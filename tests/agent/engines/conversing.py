@@ -106,6 +106,7 @@ def filter_reported(steps: Iterable[Step]) -> list[Step]:
         "SendLine",
         "AskApproval",
         "ReplyDelta",
+        "ThinkingProgress",
         "TurnDone",
         "AwaitLateOutput",
         "QuestionCancelled",

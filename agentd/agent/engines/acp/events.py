@@ -2,7 +2,13 @@
 
 from collections.abc import Iterator
 
-from agentd.agent.engine import ReplyCompleted, ReplyDelta, ToolStarted, ToolUsed
+from agentd.agent.engine import (
+    ReplyCompleted,
+    ReplyDelta,
+    ThinkingProgress,
+    ToolStarted,
+    ToolUsed,
+)
 from agentd.agent.engines.acp.tools import AcpTool, render_block
 from agentd.agent.engines.external.common import WorkspaceBounds
 from agentd.agent.engines.external.conversation import Step
@@ -36,6 +42,8 @@ class AcpEvents:
         match get_text(update, "sessionUpdate"):
             case "agent_message_chunk":
                 yield from self._add_chunk(update)
+            case "agent_thought_chunk" if thought := render_block(get_path(update, "content")):
+                yield ThinkingProgress(thought)
             case "tool_call" | "tool_call_update":
                 yield from self._update_tool(update)
             case "plan":

@@ -3,7 +3,14 @@
 from collections.abc import Iterator
 from decimal import Decimal
 
-from agentd.agent.engine import ReplyCompleted, ReplyDelta, ToolStarted, ToolUsed, UsageReported
+from agentd.agent.engine import (
+    ReplyCompleted,
+    ReplyDelta,
+    ThinkingProgress,
+    ToolStarted,
+    ToolUsed,
+    UsageReported,
+)
 from agentd.agent.engines.claude_code.plan import TASKS, TODOS, ClaudePlan
 from agentd.agent.engines.claude_code.tools import (
     describe_outcome,
@@ -98,13 +105,8 @@ class ClaudeEvents:
                     self._calls.get(parent, ""), get_path(given, "event", "usage")
                 )
             case "content_block_delta":
-                piece = get_text(given, "event", "delta", "text")
-                if (
-                    piece
-                    and not parent
-                    and get_text(given, "event", "delta", "type") == "text_delta"
-                ):
-                    yield ReplyDelta(piece)
+                if not parent:
+                    yield from _read_delta(get_path(given, "event", "delta"))
 
     def flush_reply(self, cost: Decimal | None = _LATER) -> Iterator[Step]:
         """Report the reply that is held back, if there is one."""
@@ -151,3 +153,12 @@ class ClaudeEvents:
                 self._diffs[use] = diff
             if self._inputs[use][0] not in (TODOS, *TASKS):  # those are shown as the plan
                 yield ToolStarted(*self._tools[use])
+
+
+def _read_delta(delta: object) -> Iterator[Step]:
+    """Report a piece of a reply, or of the thinking before it."""
+    match get_text(delta, "type"):
+        case "text_delta" if piece := get_text(delta, "text"):
+            yield ReplyDelta(piece)
+        case "thinking_delta" if piece := get_text(delta, "thinking"):
+            yield ThinkingProgress(piece)

@@ -2,7 +2,14 @@
 
 from collections.abc import Iterator
 
-from agentd.agent.engine import ReplyCompleted, ReplyDelta, ToolStarted, ToolUsed, UsageReported
+from agentd.agent.engine import (
+    ReplyCompleted,
+    ReplyDelta,
+    ThinkingProgress,
+    ToolStarted,
+    ToolUsed,
+    UsageReported,
+)
 from agentd.agent.engines.codex.items import (
     describe_item,
     describe_outcome,
@@ -94,6 +101,17 @@ class CodexEvents:
         piece = get_text(params, "delta")
         if piece and self.is_own_thread(params):
             yield ReplyDelta(piece)
+
+    def on_thinking(self, params: object) -> Iterator[Step]:
+        """Report a piece of the thinking, or of its summary."""
+        piece = get_text(params, "delta")
+        if piece and self.is_own_thread(params):
+            yield ThinkingProgress(piece)
+
+    def on_thinking_part(self, params: object) -> Iterator[Step]:
+        """Part the next paragraph of a summary from those before it."""
+        if get_path(params, "summaryIndex") != 0 and self.is_own_thread(params):
+            yield ThinkingProgress("\n\n")
 
     def on_usage(self, params: object) -> Iterator[Step]:
         """Report the rise of a thread's total; a resumed thread first repeats its old total.

@@ -31,6 +31,7 @@ from agentd.agent.engines.native.opening import open_conversation
 from agentd.agent.engines.native.project_knowledge import ProjectKnowledge
 from agentd.agent.engines.native.subtask import SubTaskReport, build_child_job
 from agentd.agent.engines.native.supplier import (
+    HideThinking,
     Recovery,
     RetryAfter,
     RetryPolicy,
@@ -95,6 +96,8 @@ class NativeEngine:
         self._retry_policy = retry_policy
         self._clock = clock or SystemClock()
         self._dated = dated
+        self._hiding: set[tuple[str, str]] = set()
+        """The suppliers and models that refused summaries of their thinking."""
 
     async def run(
         self, assignment: TurnRequest, approver: Approver
@@ -166,6 +169,7 @@ class NativeEngine:
         mcp = await self._tools.open_mcp(assignment.chat_id, watch)
         tools = build_tool_definitions() + mcp.definitions
         turn = NativeTurn(assignment, prompt, tools, limits, prices, opened)
+        turn.shows_thinking = (assignment.supplier, assignment.model) not in self._hiding
         job = NativeJob(assignment, access, turn, watch, keeper, knowledge, limits.seconds)
         return structs.replace(job, events=asyncio.Queue(), mcp=mcp)
 
@@ -209,7 +213,13 @@ class NativeEngine:
 
     async def _get_reply(self, job: NativeJob) -> AsyncGenerator[EngineEvent | Attempt, None]:
         """Ask until there is a complete reply, yielded last, or report what ends the turn."""
-        recovery = Recovery(job.access, job.assignment.model, self._retry_policy, self._clock)
+        recovery = Recovery(
+            job.access,
+            job.assignment.model,
+            self._retry_policy,
+            self._clock,
+            shows_thinking=job.turn.shows_thinking,
+        )
         while job.left > 0:
             attempt = Attempt(own=job.parent is None)
             job.asking.append(attempt)
@@ -232,6 +242,9 @@ class NativeEngine:
                     await asyncio.sleep(min(seconds, job.left))
                 case TrimConversation():
                     job.turn.halve_budget()
+                case HideThinking():
+                    job.turn.shows_thinking = False
+                    self._hiding.add((job.assignment.supplier, job.assignment.model))
                 case over:
                     yield over
                     return

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 from msgspec import structs
 
-from agentd.agent.engine import ReplyDelta
+from agentd.agent.engine import ReplyDelta, ThinkingProgress
 from agentd.agent.engines.native.supplier import SupplierProblem
 from agentd.core.errors import BadRequest, SupplierUnreachable, TooLarge
 from agentd.llm.conversation import (
@@ -18,6 +18,7 @@ from agentd.llm.conversation import (
     ReplyFinished,
     SupplierError,
     TextDelta,
+    ThinkingDelta,
 )
 from agentd.llm.dialects.anthropic import upstream as anthropic_upstream
 from agentd.llm.dialects.dialect import Dialect, join_url
@@ -69,7 +70,7 @@ class ModelClient:
         conversation: Conversation,
         seconds: float,
         attempt: Attempt,
-    ) -> AsyncGenerator[ReplyDelta, None]:
+    ) -> AsyncGenerator[ReplyDelta | ThinkingProgress, None]:
         """Send one request that may take so long, and record the response in the attempt."""
         dialect = DIALECTS[access.dialect]
         total = min(self._timeouts.total, max(seconds, 1.0))
@@ -89,6 +90,8 @@ class ModelClient:
                     attempt.draft.add(event)
                     if isinstance(event, TextDelta):
                         yield ReplyDelta(event.text)
+                    elif isinstance(event, ThinkingDelta):
+                        yield ThinkingProgress(event.text)
         except SupplierUnreachable as error:
             attempt.broken = error
         except (BadRequest, TooLarge) as error:

@@ -1,6 +1,7 @@
 """The handling of supplier failures: retry, trim, defer the turn or fail."""
 
 import random
+import re
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Protocol, TypeAlias
@@ -47,11 +48,20 @@ class TrimConversation(Struct, frozen=True):
     """Retry with a shorter conversation."""
 
 
+class HideThinking(Struct, frozen=True):
+    """Retry without asking for summaries of the thinking."""
+
+
 SupplierProblem: TypeAlias = SupplierError | SupplierUnreachable
-Remedy: TypeAlias = RetryAfter | TrimConversation | RateLimited | TurnFailed
+Remedy: TypeAlias = RetryAfter | TrimConversation | HideThinking | RateLimited | TurnFailed
 
 _PASSING = ("rate_limit", "overloaded", "server", "garbled", "broken")
 """Kinds of errors that may be temporary."""
+
+
+_HIDDEN = re.compile(r"reasoning.{1,3}summar|thinking.{1,40}display|display.{1,40}thinking", re.I)
+"""A refusal to show the thinking: OpenAI's of organisations that it has not verified, or of a model
+or server that knows no such field."""
 
 
 class Recovery:
@@ -64,7 +74,10 @@ class Recovery:
         patience: RetryPolicy,
         clock: Clock,
         chance: Callable[[], float] = random.random,
+        *,
+        shows_thinking: bool = False,
     ) -> None:
+        self._shows_thinking = shows_thinking
         self._access = access
         self._model = model
         self._patience = patience
@@ -82,9 +95,8 @@ class Recovery:
         if isinstance(problem, SupplierUnreachable):
             return self._retry(shown) or TurnFailed(problem.message)
         problem = problem.mask_key(self._access.key)
-        if problem.kind == "context_too_long" and not self._trimmed:
-            self._trimmed = True
-            return TrimConversation()
+        if changed := self._change_request(problem):
+            return changed
         wait = problem.retry_after
         if wait is not None and (problem.kind == "quota" or wait > self._patience.max_delay):
             return self._report_rate_limit(problem, wait)
@@ -94,6 +106,17 @@ class Recovery:
         if again is None and problem.kind == "rate_limit":
             return self._report_rate_limit(problem, None)
         return again or TurnFailed(self._explain(problem))
+
+    def _change_request(self, problem: SupplierError) -> TrimConversation | HideThinking | None:
+        """Return what to ask for instead, each once; None: the request is not the trouble."""
+        if problem.kind == "context_too_long" and not self._trimmed:
+            self._trimmed = True
+            return TrimConversation()
+        is_refused = problem.kind in ("invalid_request", "permission")
+        if is_refused and self._shows_thinking and _HIDDEN.search(problem.message):
+            self._shows_thinking = False
+            return HideThinking()
+        return None
 
     def _retry(self, shown: bool, wait: float | None = None) -> RetryAfter | None:
         self._tries += 1

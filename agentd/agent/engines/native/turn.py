@@ -76,6 +76,8 @@ class NativeTurn:
         self.transcript = transcript
         self.done = False
         self.replied = False
+        self.shows_thinking = True
+        """Ask for summaries of the thinking; some suppliers refuse them."""
         self._assignment = assignment
         self.system = system
         self.offer_tools(tools)
@@ -135,6 +137,7 @@ class NativeTurn:
             tools=self._tools,
             max_output=self._assignment.max_output,
             reasoning_effort=self._assignment.effort,
+            show_thinking=self.shows_thinking,
             cache_key=self._cache_key,
         )
 

@@ -148,16 +148,17 @@ def _encode_thinking(conversation: Conversation) -> dict[str, object]:
         raise BadRequest("Anthropic's models accept a temperature only without thinking")
     if conversation.temperature is not None and not 0 <= conversation.temperature <= 1:
         raise BadRequest("Anthropic's temperature is between 0 and 1")
+    display = {"display": "summarized"} if conversation.show_thinking else {}
     if effort.isdecimal():
         budget = int(effort)
         most = most or budget + DEFAULT_MAX_OUTPUT
         if budget >= most:
             raise BadRequest(f"{budget} tokens of thinking leave none of the {most} for the reply")
-        enabled = {"type": "enabled", "budget_tokens": budget}
+        enabled = {"type": "enabled", "budget_tokens": budget, **display}
         return {"max_tokens": most, "thinking": enabled}
     found: dict[str, object] = {"max_tokens": most or DEFAULT_MAX_OUTPUT}
     if thinks:
-        found["thinking"] = {"type": "adaptive"}
+        found["thinking"] = {"type": "adaptive", **display}
     elif conversation.temperature is not None:
         found["temperature"] = conversation.temperature
     return found

@@ -102,7 +102,8 @@ def encode_request(conversation: Conversation, model: str, *, stream: bool = Tru
     if conversation.max_output:
         body["max_output_tokens"] = conversation.max_output
     if conversation.reasoning_effort:  # a model that does not think refuses to be asked for either
-        body["reasoning"] = {"effort": format_effort(conversation.reasoning_effort)}
+        summary = {"summary": "auto"} if conversation.show_thinking else {}
+        body["reasoning"] = {"effort": format_effort(conversation.reasoning_effort), **summary}
         body["include"] = ["reasoning.encrypted_content"]
     if conversation.temperature is not None:
         body["temperature"] = conversation.temperature

@@ -18,7 +18,7 @@ const PAGE = 60;
 const MOST = 300;
 /** Milliseconds until what the daemon did not answer is asked again. */
 const RETRY = 2000;
-const NONE = { turn: 0, text: "", number: 0, seq: 0 };
+const NONE = { turn: 0, text: "", number: 0, seq: 0, thinking: "", thinkingNumber: 0 };
 
 /**
  * Follow a chat while what is being made now lasts.
@@ -84,6 +84,9 @@ export function followChat(chatId, { isAtEnd, keepPlace }) {
     else if (reply && (reply.turn !== growing.peek().turn || reply.number > growing.peek().number)) {
       growing.value = reply;
       settled = 0;
+    } else if (reply && reply.thinkingNumber > growing.peek().thinkingNumber) {
+      const { thinking, thinkingNumber } = reply;
+      growing.value = { ...growing.peek(), thinking, thinkingNumber };
     }
   }
 
@@ -151,6 +154,7 @@ export function followChat(chatId, { isAtEnd, keepPlace }) {
         if (message.id > (messages.peek().at(-1)?.id ?? 0)) [settled, settledAt] = [reply.text.length, seq];
         else growing.value = { ...reply, text: "", seq };
       }
+      if (growing.peek().thinking && seq > reply.seq) growing.value = { ...growing.peek(), thinking: "" };
       void sync();
     })),
     events.on("queueUpdate", ours((_, prompts) => (queue.value = prompts))),
@@ -161,7 +165,16 @@ export function followChat(chatId, { isAtEnd, keepPlace }) {
       if (turn < known.turn || (turn === known.turn && number <= known.number)) return;
       if (number > (turn === known.turn ? known.number : 0) + 1) return void refresh(); // some were missed
       if (turn !== known.turn) settled = 0;
-      growing.value = { turn, text: turn === known.turn ? known.text + text : text, number, seq: known.seq };
+      growing.value = { ...inTurn(known, turn), text: turn === known.turn ? known.text + text : text, number };
+    })),
+    events.on("thinkingDelta", ours((_, { turn, text, number }) => {
+      const known = growing.peek();
+      if (turn < known.turn) return;
+      const now = inTurn(known, turn);
+      if (number <= now.thinkingNumber) return;
+      if (number > now.thinkingNumber + 1) return void refresh(); // some were missed
+      if (turn !== known.turn) settled = 0;
+      growing.value = { ...now, thinking: now.thinking + text, thinkingNumber: number };
     })),
   ];
   onEnd(() => {
@@ -173,6 +186,16 @@ export function followChat(chatId, { isAtEnd, keepPlace }) {
   const working = computed(() => work.value?.state === "processing" || Boolean(work.value?.turn));
   const turns = computed(() => groupTurns(messages.value));
   return { chatId, work, revealed, messages, queue, growing, earlier, later, error, questions, working, turns, load, loadEarlier, loadLater, refresh };
+}
+
+/**
+ * What grows in a turn, as far as it is known: nothing of an earlier turn.
+ * @param {Growing} known
+ * @param {number} turn
+ * @returns {Growing}
+ */
+function inTurn(known, turn) {
+  return turn === known.turn ? known : { ...NONE, turn, seq: known.seq };
 }
 
 /** @typedef {ReturnType<typeof followChat>} ChatData */

@@ -85,11 +85,31 @@ function messageNode(message, send, revealed) {
     buttons.length ? el("div", { class: "choices" }, buttons.map(({ label, prompt }) => el("button", { class: "btn small", onclick: () => send(prompt) }, label))) : null];
 }
 
+/** What the model thinks, folded: most people wait for what it says. @param {ChatData} chat */
+function thinkingNode(chat) {
+  const thinks = computed(() => chat.growing.value.thinking !== "");
+  const open = signal(false);
+  return () => thinks.value
+    ? el("div", { class: "stepbox thinking" },
+        el("button", { class: "step", "aria-expanded": () => String(open.value), onclick: () => (open.value = !open.peek()) },
+          icon("spark"), el("span", { class: "what" }, "Thinking"),
+          el("span", { class: "out" }, () => words(chat.growing.value.thinking))),
+        () => (open.value ? el("div", { class: "output asis", dir: "auto", tabindex: 0 }, () => chat.growing.value.thinking.trim()) : null))
+    : null;
+}
+
+/** @param {string} text */
+function words(text) {
+  const number = text.trim().split(/\s+/).length;
+  return number === 1 ? "1 word" : `${count(number)} words`;
+}
+
 /** @param {ChatData} chat */
 function runningNode(chat) {
   const tick = ticking();
   const writes = computed(() => chat.growing.value.text !== "");
   return el("div", { class: "running" },
+    thinkingNode(chat),
     () => (writes.value ? growingProse(() => chat.growing.value.text) : null),
     el("div", { class: "ends" }, () => {
       const turn = chat.work.value?.turn;

@@ -24,7 +24,7 @@ const TAKEOVER = 1500;
 const RETRIES = [200, 500, 1000, 2000, 4000];
 
 const NAMES = [
-  "messageUpdate", "queueUpdate", "approvalUpdate", "chatUpdate", "chatDeleted", "messageDelta",
+  "messageUpdate", "queueUpdate", "approvalUpdate", "chatUpdate", "chatDeleted", "messageDelta", "thinkingDelta",
   "keysUpdate", "labelsUpdate", "skillsUpdate", "modelsUpdate", "botsUpdate", "settingsUpdate",
   "gitUpdate", "filesUpdate", "buildOutput", "buildUpdate", "deploymentOutput", "deploymentUpdate",
   "buildsUpdate", "deploymentsUpdate", "autofixUpdate", "gatewayUpdate", "gatewayConfigUpdate", "gatewayAlertUpdate",

@@ -15,6 +15,7 @@ from agentd.agent.engine import (
     RateLimited,
     ReplyCompleted,
     ReplyDelta,
+    ThinkingProgress,
     ToolStarted,
     ToolUsed,
     TurnFailed,
@@ -661,3 +662,15 @@ def test_opencodes_log_shows_that_it_waits_for_its_supplier(errors: str, said: s
     """After several refusals that are no limits, the supplier is out of order."""
     expected = RateLimited(f"{WAITS} {said}") if said else None
     assert make_conversation().explain_silence(errors) == expected
+
+
+def test_thoughts_are_told_as_they_grow_and_are_no_part_of_the_reply() -> None:
+    made = start_prompt()
+    made.tell("agent_thought_chunk", content={"type": "text", "text": "Which "})
+    made.tell("agent_thought_chunk", content={"type": "text", "text": "file?"})
+    made.say("That one.")
+    made.answer({"stopReason": "end_turn", "usage": {"inputTokens": 3, "totalTokens": 3}})
+    made.steps += made.talk.on_exit()
+    thought = [step.text for step in filter_steps(made.steps, ThinkingProgress)]
+    assert thought == ["Which ", "file?"]
+    assert [step.text for step in filter_steps(made.steps, ReplyCompleted)] == ["That one."]

@@ -16,6 +16,7 @@ from agentd.agent.engine import (
     RateLimited,
     ReplyCompleted,
     ReplyDelta,
+    ThinkingProgress,
     ToolStarted,
     ToolUsed,
     TurnFailed,
@@ -578,3 +579,23 @@ def test_doubled_lines_change_nothing_and_broken_ones_are_passed_over(data):
 def test_a_cost_is_reported_without_the_noise_of_binary_fractions() -> None:
     assert read_turn_cost({"total_cost_usd": 0.0018000000000000002}) == Decimal("0.0018")
     assert read_turn_cost({"total_cost_usd": 1e-9}) == Decimal("0.000000001")
+
+
+def test_thinking_is_told_as_it_grows_but_not_that_of_subagents():
+    def think(piece: str, **more: str) -> bytes:
+        delta = {"type": "thinking_delta", "thinking": piece}
+        event = {"type": "content_block_delta", "index": 0, "delta": delta}
+        return encode_line("stream_event", event=event, **more)
+
+    steps = run_turn(
+        think("Which "),
+        think("No.", parent_tool_use_id="t1"),
+        think("file?"),
+        answer("m1", say_text("That one.")),
+        end_turn("That one."),
+    )
+    assert filter_steps(steps, ThinkingProgress) == [
+        ThinkingProgress("Which "),
+        ThinkingProgress("file?"),
+    ]
+    assert [step.text for step in filter_steps(steps, ReplyCompleted)] == ["That one."]

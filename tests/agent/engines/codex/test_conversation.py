@@ -15,6 +15,7 @@ from agentd.agent.engine import (
     RateLimited,
     ReplyCompleted,
     ReplyDelta,
+    ThinkingProgress,
     ToolStarted,
     ToolUsed,
     TurnFailed,
@@ -620,3 +621,32 @@ def test_a_thread_that_goes_on_is_shown_what_other_engines_did_since() -> None:
     missed = (Message(4, "assistant", "It is x.", ""),)
     told = resume_thread("t", "", missed=missed)
     assert "It is x." in told and told.endswith("Do it.")
+
+
+def test_thinking_is_told_as_it_grows() -> None:
+    steps = replay(make_conversation(), read_received_lines("codex-command"))
+    thought = "".join(step.text for step in filter_steps(steps, ThinkingProgress))
+    assert thought.startswith("The file is short.")
+
+
+def test_the_paragraphs_of_a_summary_are_parted_and_other_threads_are_not_told() -> None:
+    talk = make_conversation()
+    begin_turn(talk)
+    ours, others = {"threadId": "t", "turnId": "u"}, {"threadId": "other", "turnId": "v"}
+    kind = "item/reasoning/summary"
+    steps = replay(
+        talk,
+        [
+            encode_line(f"{kind}PartAdded", **ours, summaryIndex=0),
+            encode_line(f"{kind}TextDelta", **ours, summaryIndex=0, delta="One."),
+            encode_line(f"{kind}TextDelta", **others, summaryIndex=0, delta="No."),
+            encode_line(f"{kind}PartAdded", **others, summaryIndex=1),
+            encode_line(f"{kind}PartAdded", **ours, summaryIndex=1),
+            encode_line("item/reasoning/textDelta", **ours, contentIndex=0, delta="Two."),
+        ],
+    )
+    assert [step.text for step in filter_steps(steps, ThinkingProgress)] == [
+        "One.",
+        "\n\n",
+        "Two.",
+    ]

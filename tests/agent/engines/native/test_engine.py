@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from contextlib import aclosing
 from decimal import Decimal
 from pathlib import Path
 
@@ -11,9 +12,11 @@ from agentd.agent.engine import (
     ApprovalAnswer,
     Question,
     ReplyCompleted,
+    ThinkingProgress,
     ToolStarted,
     ToolUsed,
     TurnFailed,
+    TurnRequest,
     UsageReported,
 )
 from agentd.agent.engines.native.turn import TurnLimits
@@ -23,6 +26,7 @@ from agentd.agent.tools.results import FileText
 from agentd.chats.model import Message
 from agentd.core.clock import FrozenClock
 from agentd.llm.price import NO_USAGE, Usage
+from agentd.llm.upstream.client import HttpUpstream
 from tests.agent.engines.native.scene import (
     KEY,
     Person,
@@ -453,7 +457,7 @@ def test_tokens_of_thinking_are_asked_for(scene, supplier):
     scene.dialect = "anthropic"
     supplier.script(Say("Yes."))
     scene.run(max_output=64_000, effort="16000")
-    thinking = {"type": "enabled", "budget_tokens": 16_000}
+    thinking = {"type": "enabled", "budget_tokens": 16_000, "display": "summarized"}
     assert supplier.requests[0].body["thinking"] == thinking
 
 
@@ -464,3 +468,73 @@ def test_an_image_of_the_workspace_is_shown_to_the_model(scene, root, supplier):
     told = scene.run()
     assert list_used_tools(told) == [("view_file", "image, 17 bytes")]
     assert '"media_type": "image/png"' in json.dumps(supplier.requests[1].turns)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_thinking_is_told_as_it_grows_and_is_no_part_of_the_reply(scene, supplier, dialect):
+    scene.dialect = dialect
+    supplier.script([Think("Which file is it?"), Call("list_files", {})], Say("That one."))
+    told = scene.run(effort="low")
+    thought = [one.text for one in told if isinstance(one, ThinkingProgress)]
+    assert "".join(thought) == "Which file is it?"
+    assert len(thought) == 4
+    assert read_replies(told) == [join_deltas(told)] == ["That one."]
+
+
+@pytest.mark.parametrize(
+    ("dialect", "field", "asked"),
+    [
+        ("openai-responses", "reasoning", {"effort": "low", "summary": "auto"}),
+        ("anthropic", "thinking", {"type": "adaptive", "display": "summarized"}),
+    ],
+)
+def test_a_summary_of_the_thinking_is_asked_for_where_it_is_hidden_else(
+    scene, supplier, dialect, field, asked
+):
+    scene.dialect = dialect
+    supplier.script(Say("Yes."), Say("Yes."))
+    scene.run(effort="low")
+    scene.run()
+    assert [request.body.get(field) for request in supplier.requests] == [asked, None]
+
+
+@pytest.mark.parametrize(
+    ("dialect", "said"),
+    [
+        (
+            "openai-responses",
+            "Your organization must be verified to generate reasoning summaries. Please go to:"
+            " https://platform.openai.com/settings/organization/general",
+        ),
+        ("openai-responses", "Unsupported parameter: 'reasoning.summary' is not supported."),
+        ("anthropic", "thinking.adaptive.display: Extra inputs are not permitted"),
+    ],
+)
+def test_a_supplier_that_shows_no_thinking_is_asked_without(scene, supplier, dialect, said):
+    """OpenAI refuses summaries to organisations that it has not verified."""
+    scene.dialect = dialect
+    supplier.script(Refuse(400, said), Say("Yes."))
+    told = scene.run(effort="low")
+    assert read_replies(told) == ["Yes."]
+    refused, taken = (json.dumps(request.body) for request in supplier.requests)
+    assert '"summar' in refused
+    assert '"summar' not in taken
+
+
+def test_a_refusal_of_the_thinking_is_not_asked_for_in_every_turn(scene, supplier):
+    scene.dialect = "openai-responses"
+    refused = Refuse(400, "You must be verified to generate reasoning summaries.")
+    supplier.script(refused, Say("Yes."), Say("Again."))
+
+    async def run_two() -> None:
+        upstream = HttpUpstream()
+        engine = scene.build_engine(upstream)
+        for prompt in ("One", "Two"):
+            assignment = TurnRequest(1, prompt, model="large", supplier="acme", effort="low")
+            async with aclosing(engine.run(assignment, scene.person)) as told:
+                assert [one async for one in told]
+        await upstream.close()
+
+    asyncio.run(run_two())
+    shown = ["summary" in request.body["reasoning"] for request in supplier.requests]
+    assert shown == [True, False, False]
