@@ -17,6 +17,7 @@ from agentd.gateway.admin.api.alerts import AlertTargetEndpoints
 from agentd.gateway.admin.api.batches import BatchEndpoints
 from agentd.gateway.admin.api.budgets import BudgetEndpoints
 from agentd.gateway.admin.api.changes import ChangeEndpoints
+from agentd.gateway.admin.api.channel_balances import ChannelBalanceEndpoints
 from agentd.gateway.admin.api.channels import ChannelEndpoints
 from agentd.gateway.admin.api.daemon_settings import DaemonSettingsEndpoints
 from agentd.gateway.admin.api.imports import ImportEndpoints
@@ -127,11 +128,7 @@ class AdminComponent:
         )
         imports = self._imports = self._build_imports(stored_channels, stored_models)
         keys, management_keys = self._build_key_endpoints()
-        rules = SecretRuleEndpoints(
-            SecretRuleStore(layout, gateway.rules),
-            SampleScanner(lambda: gateway.active_rules, secret),
-            journal,
-        )
+        rules = self._build_rules(secret)
         targets, budgets = self._build_alert_targets(), self._build_budgets()
         store = GatewaySettingsRepository(layout, file=gateway.settings)
         settings = GatewaySettingsEndpoints(store, journal)
@@ -151,6 +148,7 @@ class AdminComponent:
             alert_targets=targets,
             settings=settings,
             daemon=daemon,
+            channel_balances=ChannelBalanceEndpoints(channels.find, gateway.balances),
             offered=self._build_offered(channels, models, stored_models, batches),
             prices=PriceEndpoints(gateway.prices, models, lambda: gateway.channels.current),
             changes=ChangeEndpoints(journal, (imports, *(one.managed for one in undoing))),
@@ -196,6 +194,14 @@ class AdminComponent:
             self._keys, entries, gateway.meters, gateway.model_spend, clock, journal
         )
         return keys, ManagementKeyEndpoints(self._management_keys, clock, journal)
+
+    def _build_rules(self, secret: bytes) -> SecretRuleEndpoints:
+        gateway = self._gateway
+        return SecretRuleEndpoints(
+            SecretRuleStore(self._layout, gateway.rules),
+            SampleScanner(lambda: gateway.active_rules, secret),
+            self.journal,
+        )
 
     def _build_budgets(self) -> BudgetEndpoints:
         gateway = self._gateway

@@ -16,6 +16,7 @@ from agentd.gateway.alerts.sender import AlertSender, BotNotifier
 from agentd.gateway.alerts.service import AlertService
 from agentd.gateway.alerts.store import AlertFile
 from agentd.gateway.alerts.targets import watch_targets
+from agentd.gateway.channels.balances import ChannelBalance
 from agentd.gateway.channels.model import Channel
 from agentd.gateway.export.service import Exporter
 from agentd.gateway.keys.model import AccessKey
@@ -104,6 +105,9 @@ class _WatchedGateway:
     @property
     def channels(self) -> Mapping[str, Channel]:
         return self._gateway.channels.current
+
+    def iter_balances(self) -> Iterable[tuple[Channel, ChannelBalance]]:
+        return self._gateway.balances.iter_known()
 
     @property
     def ledger_problem(self) -> str:

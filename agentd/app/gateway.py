@@ -21,6 +21,7 @@ from agentd.core.tasks import BackgroundTasks
 from agentd.gateway.admin.check import CheckStep
 from agentd.gateway.catalogue.service import PriceCatalogueService
 from agentd.gateway.channels.automatic_disabling import RefusedChannels
+from agentd.gateway.channels.balances import BalanceService
 from agentd.gateway.channels.egress import Egress
 from agentd.gateway.channels.model import Channel
 from agentd.gateway.channels.recent_times import RecentCallTimes
@@ -149,6 +150,7 @@ class ModelGateway:
         self._own_secrets: tuple[ExactSecret, ...] = ()
         self.suppliers = Suppliers(self._secrets, self._egress)
         """The connections of the channels."""
+        self.balances = BalanceService(self.suppliers.reach, lambda: self.channels.current, clock)
         self._relay = Relay(self._build_relay_services(keys))
         keys.on_revoked(self._relay.cancel_revoked)
         keys.on_address_refused = self.incidents.on_address_refused
@@ -191,7 +193,7 @@ class ModelGateway:
         await self.licence.refresh()
         secret = await asyncio.to_thread(load_seed, self._layout)
         await self._load_own_secrets()
-        self._masker = SecretMasker(self._collect_rules(), secret)
+        self._masker = SecretMasker(self.rules.current.with_values(self._own_secrets), secret)
         self._hidden = HiddenSecretStore(self._layout, secret, self._clock)
         try:
             self._masker.remember(await asyncio.to_thread(self._hidden.load))
@@ -208,6 +210,7 @@ class ModelGateway:
         )
         self._tasks.start(build_rollups(self.ledger))
         self._tasks.start(refresh_prices_daily(self.prices))
+        self._tasks.start(self.balances.run())
         await self._note_start()
         return self
 
@@ -320,6 +323,7 @@ class ModelGateway:
         self.log_edit(self.channels)
         self._egress.retain_only(self.channels.current)
         self.call_times.retain_only(self.channels.current)
+        self.balances.on_channels_changed()
         if self._is_open:
             self._tasks.start(self._load_own_secrets())
 
@@ -345,7 +349,4 @@ class ModelGateway:
 
     def _apply_rules(self) -> None:
         if self._masker:
-            self._masker.rules = self._collect_rules()
-
-    def _collect_rules(self) -> SecretRules:
-        return self.rules.current.with_values(self._own_secrets)
+            self._masker.rules = self.rules.current.with_values(self._own_secrets)

@@ -13,6 +13,7 @@ from agentd.app.gateway import ModelGateway
 from agentd.app.inspect import GatewayInspection
 from agentd.core.clock import Clock
 from agentd.core.errors import BadRequest, ConfigProblem, suggest_name
+from agentd.gateway.admin.api.channel_balances import ChannelBalanceView, render_balance
 from agentd.gateway.admin.api.channel_state import ChannelStateEndpoints
 from agentd.gateway.admin.api.codes import CodeEndpoints
 from agentd.gateway.admin.api.licence import LicenceEndpoints
@@ -125,10 +126,17 @@ class _GatewayMonitor:
         self.take_request_counts = gateway.counters.take_snapshot
         self.describe_limits = gateway.meters.describe_limits
         self.get_times = gateway.call_times.get_times
+        self.iter_balances = gateway.balances.iter_known
 
     def get_health(self) -> Mapping[str, ChannelHealth]:
         """Return the health of each channel by name."""
         return self._gateway.router.get_health(self._gateway.channels.current)
+
+    def find_balance(self, channel: str) -> ChannelBalanceView | None:
+        """Return what was last read of a channel's balance."""
+        known = self._gateway.channels.current.get(channel)
+        balance = self._gateway.balances.get(known) if known else None
+        return render_balance(known, balance) if known and balance else None
 
     @property
     def is_ledger_writable(self) -> bool:

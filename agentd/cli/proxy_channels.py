@@ -13,6 +13,7 @@ from msgspec import structs
 
 from agentd.cli.options import Parser, Subcommands, add_json_option, resolve_layout, to_sentence
 from agentd.cli.output import print_result
+from agentd.cli.proxy_balances import show_balances
 from agentd.cli.proxy_offers import add_offer_options, show_offer
 from agentd.cli.proxy_prices import require_listed_prices
 from agentd.core.errors import BadRequest, Conflict
@@ -20,7 +21,7 @@ from agentd.core.secret_text import is_reference
 from agentd.gateway.catalogue.listed import take_listed_prices
 from agentd.gateway.channels import store as channels_store
 from agentd.gateway.channels.masking import mask_channel
-from agentd.gateway.channels.model import Channel
+from agentd.gateway.channels.model import BalanceReading, BalanceSource, Channel
 from agentd.gateway.channels.validation import require_known_channels
 from agentd.gateway.models import store as proxy_models
 from agentd.llm.endpoint import ChannelDialect, ChannelTransport
@@ -41,6 +42,7 @@ examples:
   agentd proxy channel add here --dialect openai-chat --url http://127.0.0.1:11434 --local --no-key
   agentd proxy channel models openai         what the supplier offers, with the catalogue's prices
   agentd proxy channel models openai --create gpt-5.1 --create gpt-5-mini=small
+  agentd proxy channel balance               what is left of the accounts at suppliers that tell it
   agentd proxy channel disable openai        a running daemon stops using it at once
 
 channels.yml in the config folder may be edited by hand; comments are preserved.
@@ -96,14 +98,31 @@ def add_channel_parser(parts: Subcommands) -> None:
     adding.add_argument(
         "--transport-url", metavar="WHERE", help="env:NAME or file:PATH of the proxy's URL"
     )
+    _add_balance_options(adding)
     _add_verb(verbs, "list", "list the channels", _list_channels)
     offering = _add_verb(
         verbs, "models", "list what the supplier offers, or create it", show_offer, named="channel"
     )
     add_offer_options(offering)
+    reading = _add_verb(verbs, "balance", "show what is left of the accounts", show_balances)
+    reading.add_argument(
+        "names", nargs="*", metavar="NAME", help="a channel; default: all whose suppliers tell it"
+    )
     _add_verb(verbs, "enable", "use a channel again", _make_switch(True), named="channel")
     _add_verb(verbs, "disable", "stop using a channel", _make_switch(False), named="channel")
     _add_verb(verbs, "remove", "remove a channel", _remove_channel, named="channel")
+
+
+def _add_balance_options(adding: Parser) -> None:
+    adding.add_argument(
+        "--balance",
+        choices=get_args(BalanceSource),
+        default="auto",
+        help="how the supplier tells the balance of the account; default: by its address",
+    )
+    adding.add_argument(
+        "--low-balance", metavar="AMOUNT", help="the balance below which there is an alert"
+    )
 
 
 def add_model_parser(parts: Subcommands) -> None:
@@ -178,8 +197,16 @@ def _add_channel(layout: Layout, args: argparse.Namespace) -> None:
         keys=tuple(keys[1:]),
         local=args.local,
         transport=transport,
+        balance=_parse_balance(args.balance, args.low_balance),
     )
     _print_channel(channels_store.open_entries(layout).add(channel), "added", args)
+
+
+def _parse_balance(source: BalanceSource, low: str | None) -> BalanceReading:
+    try:
+        return BalanceReading(source, None if low is None else Decimal(low))
+    except (ValueError, InvalidOperation) as error:
+        raise BadRequest(f"--low-balance: {low!r:.40} is not an amount") from error
 
 
 def _read_key(name: str) -> str:

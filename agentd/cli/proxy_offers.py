@@ -3,7 +3,6 @@
 import argparse
 import asyncio
 import json
-import os
 import sys
 
 import msgspec
@@ -12,7 +11,7 @@ from msgspec import structs
 from agentd.cli.options import Parser
 from agentd.cli.output import print_result, print_table
 from agentd.cli.proxy_prices import format_prices
-from agentd.core import ids
+from agentd.cli.suppliers import connect_suppliers
 from agentd.core.clock import SystemClock
 from agentd.core.errors import NotFound, suggest_name
 from agentd.gateway.catalogue.listed import (
@@ -22,19 +21,13 @@ from agentd.gateway.catalogue.listed import (
 )
 from agentd.gateway.catalogue.store import load_catalogue
 from agentd.gateway.channels import store as channels_store
-from agentd.gateway.channels.egress import Egress
 from agentd.gateway.channels.model import Channel
 from agentd.gateway.channels.offers import list_offered_models
-from agentd.gateway.channels.secrets import resolve_channel_secret
 from agentd.gateway.models import store as proxy_models
-from agentd.gateway.vpn.fetch import Subscriptions
-from agentd.gateway.vpn.manager import Vpns
-from agentd.llm.upstream.client import HttpUpstream
 from agentd.llm.upstream.models_list import OfferedModel, OfferedModels
 from agentd.models import store as models_store
 from agentd.models.gateway_model import GatewayModel
 from agentd.storage.layout import Layout
-from agentd.storage.yaml import untrusted
 
 
 def add_offer_options(parser: Parser) -> None:
@@ -65,18 +58,8 @@ def show_offer(layout: Layout, args: argparse.Namespace) -> None:
 
 
 async def _list_offered(channel: Channel) -> OfferedModels:
-    vpns = Vpns(f"offer.{ids.generate_request_id()}", Subscriptions(untrusted.parse_untrusted_yaml))
-    egress = Egress(vpns)
-
-    async def reach(channel: Channel, field: str) -> tuple[HttpUpstream, str]:
-        key = await asyncio.to_thread(resolve_channel_secret, channel, os.environ, field)
-        url = await asyncio.to_thread(resolve_channel_secret, channel, os.environ, "transport")
-        return egress.get_upstream(channel, structs.replace(channel.transport, url=url)), key
-
-    try:
+    async with connect_suppliers() as reach:
         return await list_offered_models(reach, channel)
-    finally:
-        await egress.close()
 
 
 def _find_prices(layout: Layout, channel: Channel, names: list[str]) -> list[ListedPrices | None]:

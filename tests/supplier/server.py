@@ -221,11 +221,17 @@ def _cut_page(supplier: "Supplier", after: str) -> tuple[list[str], str]:
 
 
 class _Unknown(_Handler):
-    """Any other path, or a known one with another method."""
+    """Any other path, or a known one with another method: a scripted document, or 404."""
 
     def prepare(self) -> None:
         super().prepare()
         self.supplier.others.append(self.parsed)
+        if self.parsed.path in self.supplier.documents:
+            document = self.supplier.documents[self.parsed.path]
+            status, body = document if isinstance(document, tuple) else (200, document)
+            self.set_status(status)
+            self.finish(body if isinstance(body, bytes) else json.dumps(body))
+            return
         self.set_status(404)
         self.finish(
             render_openai_error(Refuse(404, f"No {self.parsed.method} {self.parsed.path} here"))

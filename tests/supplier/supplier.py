@@ -34,6 +34,8 @@ class Supplier:
         """The models that ``/v1/models`` lists."""
         self.pages = 1
         """The number of pages of that list, where the dialect has pages."""
+        self.documents: dict[str, Any] = {}
+        """What other paths are answered: JSON, bytes, or a status with one of them."""
         self.about: dict[str, dict[str, Any]] = {}
         """Further fields of a model in the list, by its name."""
         self._steps: deque[Step] = deque()

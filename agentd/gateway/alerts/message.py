@@ -26,6 +26,7 @@ _TITLES = {
     "limit_hit": "Limit reached",
     "channel_down": "Channel down",
     "channel_disabled": "Channel disabled",
+    "balance_low": "Balance low",
     "secret_found": "Secret found",
     "export_failing": "Export failing",
     "ledger_failing": "Ledger not writable",

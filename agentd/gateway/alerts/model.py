@@ -14,6 +14,7 @@ AlertKind: TypeAlias = Literal[
     "limit_hit",
     "channel_down",
     "channel_disabled",
+    "balance_low",
     "secret_found",
     "export_failing",
     "ledger_failing",

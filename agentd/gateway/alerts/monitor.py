@@ -6,7 +6,7 @@ be told, nothing is looked at.
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from agentd.core.clock import Clock
@@ -21,6 +21,7 @@ from agentd.gateway.alerts.conditions import (
 from agentd.gateway.alerts.model import AlertRules, AlertTopic
 from agentd.gateway.alerts.service import AlertService
 from agentd.gateway.alerts.states import FiringTopic
+from agentd.gateway.channels.balances import ChannelBalance, KeyBalance
 from agentd.gateway.channels.model import Channel
 from agentd.gateway.keys.model import AccessKey
 from agentd.gateway.ledger.record import RequestRecord
@@ -56,6 +57,10 @@ class WatchedGateway(Protocol):
     @property
     def channels(self) -> Mapping[str, Channel]:
         """The channels by name."""
+        ...
+
+    def iter_balances(self) -> Iterable[tuple[Channel, ChannelBalance]]:
+        """Return the enabled channels whose balance was read."""
         ...
 
     @property
@@ -100,6 +105,7 @@ class AlertMonitor:
         self._observe("export_failing", self._gateway.export_problem)
         self._observe_error_rate()
         self._observe_channels()
+        self._observe_balances()
         self._end_limits()
         self._alerts.end_quiet()
 
@@ -189,6 +195,24 @@ class AlertMonitor:
             elif one.kind == "channel_down" and not is_enabled:
                 self._alerts.forget(one.topic)
 
+    def _observe_balances(self) -> None:
+        """Raise alerts for balances that are low, and end those of balances that are not.
+
+        While a balance cannot be read, what was said of it holds.
+        """
+        for channel, balance in self._gateway.iter_balances():
+            topic = AlertTopic("balance_low", channel.name)
+            if low := balance.list_low(channel.balance.low):
+                self._alerts.begin(topic, _describe_balance(channel, low))
+            elif self._alerts.firing.get(topic) and all(not one.error for one in balance.keys):
+                text = f'The balance of the channel "{channel.name}" is no longer low.'
+                self._alerts.end(topic, text)
+        for one in self._alerts.firing:
+            if one.kind == "balance_low":
+                known = self._gateway.channels.get(one.subject)
+                if known is None or not known.enabled or known.balance.low is None:
+                    self._alerts.forget(one.topic)
+
     def _end_budget_limit(self, one: FiringTopic) -> None:
         """End what was said of a limit whose period is over."""
         if not one.mark or self._clock.now() < one.mark:
@@ -236,6 +260,15 @@ class AlertMonitor:
                     self._alerts.forget(one.topic)
             elif not is_used_up(limit) and format_mark(limit) != one.mark:
                 self._alerts.end(one.topic, f"{_describe_use(key, limit)}: it may spend again.")
+
+
+def _describe_balance(channel: Channel, low: Sequence[KeyBalance]) -> str:
+    least = f"less than the {channel.balance.low:f} of which it warns"
+    left = ", ".join(
+        f"{one.amount:f} {one.currency}" + (f" ({one.field})" if channel.keys else "")
+        for one in low
+    )
+    return f'The balance of the channel "{channel.name}" is {left}: {least}.'
 
 
 def _is_own_limit(reached: ReachedLimit) -> bool:

@@ -3,7 +3,8 @@
 The same structs are the schema of ``channels.yml`` and what the daemon runs with.
 """
 
-from typing import Annotated, Literal
+from decimal import Decimal
+from typing import Annotated, Literal, TypeAlias
 
 from msgspec import Meta, Struct, structs
 
@@ -15,6 +16,8 @@ from agentd.models.gateway_model import ChannelName
 
 MAX_FURTHER_KEYS = 50
 """The number of keys that a channel may have beside its first one."""
+MAX_LOW = 1_000_000_000
+"""The highest balance of which one can be warned."""
 
 
 class AutomaticDisabling(Struct, frozen=True):
@@ -24,6 +27,28 @@ class AutomaticDisabling(Struct, frozen=True):
     """When it was disabled."""
     reason: Annotated[str, Meta(max_length=500)]
     """Why, in English."""
+
+
+BalanceSource: TypeAlias = Literal[
+    "auto", "off", "openrouter", "deepseek", "siliconflow", "moonshot", "novita", "new-api"
+]
+
+
+class BalanceReading(Struct, frozen=True, omit_defaults=True):
+    """Whether and how the balance of the supplier's account is read.
+
+    Raises ``ValueError`` for what is no amount.
+    """
+
+    source: BalanceSource = "auto"
+    """The supplier whose way of telling it is used; ``auto``: by the address, ``off``: never."""
+    low: Decimal | None = None
+    """The amount, in the currency that the supplier tells, below which there is an alert; null:
+    there is none."""
+
+    def __post_init__(self) -> None:
+        if self.low is not None and not (self.low.is_finite() and 0 <= self.low <= MAX_LOW):
+            raise ValueError(f"low: expected an amount from 0 to {MAX_LOW}")
 
 
 class Channel(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -57,6 +82,8 @@ class Channel(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Seconds for which the channel is not called after it failed."""
     timeout: Annotated[float, Meta(gt=0, le=3600)] = 600.0
     """Seconds to wait for the supplier's response to begin."""
+    balance: BalanceReading = BalanceReading()
+    """How the balance of its account is read."""
 
     def __post_init__(self) -> None:
         if self.parameters is not None and self.parameters.is_empty:

@@ -4,12 +4,13 @@ No label is of a caller's making: models and channels are those of the configura
 keys are only counted. So the number of time series is bounded, and nothing secret is among them.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import TypeAlias
 
 from msgspec import Struct
 
+from agentd.gateway.channels.balances import ChannelBalance
 from agentd.gateway.channels.routing import ChannelHealth
 from agentd.gateway.metrics.counters import DurationCounts, RequestCounts, RouteCounts
 from agentd.gateway.metrics.key_states import KeyCounts
@@ -51,6 +52,16 @@ COOLDOWN = MetricFamily(
     "gauge",
     "Remaining cooldown of a channel, or only of a supplier's model there; 0: none.",
 )
+BALANCE = MetricFamily(
+    f"{_PREFIX}channel_balance",
+    "gauge",
+    "Balance of the supplier's account of a channel's key, as it was last read.",
+)
+BALANCE_READ = MetricFamily(
+    f"{_PREFIX}channel_balance_read",
+    "gauge",
+    "1 if the last reading of a balance succeeded, else 0.",
+)
 KEYS = MetricFamily(f"{_PREFIX}keys", "gauge", "Access keys by state.")
 KEYS_NEAR_LIMIT = MetricFamily(
     f"{_PREFIX}keys_near_limit",
@@ -75,6 +86,8 @@ class GatewayMetrics(Struct, frozen=True):
     requests: RequestCounts
     channels: Mapping[str, ChannelHealth]
     """By name."""
+    balances: Sequence[tuple[str, ChannelBalance]]
+    """Those that were read, with the channel's name."""
     keys: KeyCounts
     is_ledger_writable: bool
 
@@ -84,6 +97,7 @@ def render_metrics(metrics: GatewayMetrics) -> bytes:
     text = MetricsText()
     _add_requests(text, metrics.requests)
     _add_channels(text, metrics.channels)
+    _add_balances(text, metrics.balances)
     _add_keys(text, metrics.keys)
     text.add_metric(LEDGER_WRITABLE, int(metrics.is_ledger_writable))
     return text.encode()
@@ -143,6 +157,21 @@ def _add_channels(text: MetricsText, channels: Mapping[str, ChannelHealth]) -> N
         for model, seconds in sorted({"": one.seconds, **one.models}.items()):
             labels = {"channel": name, "supplier_model": model}
             text.add_sample(COOLDOWN.name, round(seconds, 3), labels)
+
+
+def _add_balances(text: MetricsText, balances: Sequence[tuple[str, ChannelBalance]]) -> None:
+    if not balances:
+        return
+    each = [(name, one) for name, balance in balances for one in balance.keys]
+    text.add_family(BALANCE)
+    for name, one in each:
+        if one.amount is not None:
+            labels = {"channel": name, "key": one.field, "currency": one.currency}
+            text.add_sample(BALANCE.name, one.amount, labels)
+    text.add_family(BALANCE_READ)
+    for name, one in each:
+        labels = {"channel": name, "key": one.field}
+        text.add_sample(BALANCE_READ.name, int(not one.error), labels)
 
 
 def _add_keys(text: MetricsText, keys: KeyCounts) -> None:

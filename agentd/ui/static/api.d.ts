@@ -124,7 +124,7 @@ export type AlertTargetPatch = {
   secret?: string | null;
   bot?: string | null;
   chat?: number | null;
-  alerts?: ("channel_disabled" | "channel_down" | "error_rate" | "export_failing" | "ledger_failing" | "limit_hit" | "limit_near" | "secret_found")[] | null;
+  alerts?: ("balance_low" | "channel_disabled" | "channel_down" | "error_rate" | "export_failing" | "ledger_failing" | "limit_hit" | "limit_near" | "secret_found")[] | null;
   resolved?: boolean | null;
   minInterval?: number | null;
   enabled?: boolean | null;
@@ -138,7 +138,7 @@ export type AlertTargetView = {
   secret: string;
   bot: string;
   chat: number | null;
-  alerts: ("channel_disabled" | "channel_down" | "error_rate" | "export_failing" | "ledger_failing" | "limit_hit" | "limit_near" | "secret_found")[];
+  alerts: ("balance_low" | "channel_disabled" | "channel_down" | "error_rate" | "export_failing" | "ledger_failing" | "limit_hit" | "limit_near" | "secret_found")[];
   resolved: boolean;
   minInterval: number;
   enabled: boolean;
@@ -246,6 +246,16 @@ export type BackfillPlan = {
   rows: number;
   bytes: number;
   started: boolean;
+};
+
+export type BalanceReadingPatch = {
+  source?: "auto" | "deepseek" | "moonshot" | "new-api" | "novita" | "off" | "openrouter" | "siliconflow" | null;
+  low?: number | null;
+};
+
+export type BalanceReadingView = {
+  source: "auto" | "deepseek" | "moonshot" | "new-api" | "novita" | "off" | "openrouter" | "siliconflow";
+  low: number | null;
 };
 
 export type BatchRequest = {
@@ -516,6 +526,12 @@ export type ChangedFile = {
   before: string;
 };
 
+export type ChannelBalanceView = {
+  source: "auto" | "deepseek" | "moonshot" | "new-api" | "novita" | "off" | "openrouter" | "siliconflow";
+  low: number | null;
+  keys: KeyBalanceView[];
+};
+
 export type ChannelFailureView = {
   at: string;
   error: string;
@@ -541,6 +557,7 @@ export type ChannelPatch = {
   onLeave?: "cut" | "drain" | null;
   coolDown?: number | null;
   timeout?: number | null;
+  balance?: BalanceReadingPatch | null;
   models?: unknown;
   autoDisabled?: unknown;
 };
@@ -563,6 +580,7 @@ export type ChannelStateView = {
   failed: number;
   recent: RecentCallsView;
   keys: KeyStateView[];
+  balance: ChannelBalanceView | null;
 };
 
 export type ChannelTransportPatch = {
@@ -592,6 +610,7 @@ export type ChannelView = {
   onLeave: "cut" | "drain";
   coolDown: number;
   timeout: number;
+  balance: BalanceReadingView;
   models: string[];
 };
 
@@ -1157,6 +1176,16 @@ export type IssuedManagementKeyView = {
   lastUsed: string | null;
 };
 
+export type KeyBalanceView = {
+  field: string;
+  key: string;
+  amount: number | null;
+  currency: string;
+  readAt: string | null;
+  error: string;
+  low: boolean;
+};
+
 export type KeyCountsView = {
   total: number;
   enabled: number;
@@ -1551,7 +1580,7 @@ export type NewAlertTarget = {
   secret?: string;
   bot?: string;
   chat?: number | null;
-  alerts?: ("channel_disabled" | "channel_down" | "error_rate" | "export_failing" | "ledger_failing" | "limit_hit" | "limit_near" | "secret_found")[];
+  alerts?: ("balance_low" | "channel_disabled" | "channel_down" | "error_rate" | "export_failing" | "ledger_failing" | "limit_hit" | "limit_near" | "secret_found")[];
   resolved?: boolean;
   minInterval?: number;
   enabled?: boolean;
@@ -1568,6 +1597,11 @@ export type NewApprovalRuleSetting = {
   kind?: "network" | "other" | "outside" | "protected" | "read" | "shell" | "write" | null;
   tool?: string;
   subject?: string;
+};
+
+export type NewBalanceReading = {
+  source?: "auto" | "deepseek" | "moonshot" | "new-api" | "novita" | "off" | "openrouter" | "siliconflow";
+  low?: number | null;
 };
 
 export type NewBudget = {
@@ -1594,6 +1628,7 @@ export type NewChannel = {
   onLeave?: "cut" | "drain";
   coolDown?: number;
   timeout?: number;
+  balance?: NewBalanceReading;
 };
 
 export type NewChannelTransport = {
@@ -2786,6 +2821,7 @@ export interface Answers {
   "POST /api/agent/channels/preview": ChannelPreview;
   "GET /api/agent/channels/{name}": ChannelView;
   "PATCH /api/agent/channels/{name}": ChannelView;
+  "POST /api/agent/channels/{name}/balance": ChannelBalanceView;
   "POST /api/agent/channels/{name}/check": CheckView;
   "POST /api/agent/channels/{name}/copy": ChannelView;
   "POST /api/agent/channels/{name}/disable": ChannelView;

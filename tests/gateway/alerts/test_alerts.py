@@ -12,6 +12,7 @@ import pytest
 
 from agentd.gateway.alerts import monitor
 from agentd.gateway.alerts.store import AlertFile
+from agentd.gateway.channels import balances
 from agentd.storage.checksummed_json import encode_checksummed
 from tests.bots.bot_api import REVOKED, TOKEN, USER, BotApi
 from tests.gateway.admin.api.described import Manager
@@ -123,6 +124,55 @@ def test_a_channel_is_told_to_be_down_once_and_to_work_again_once(
     assert [one["id"] for one in page["items"]] == [up["id"], down["id"]]
     assert page["items"][0]["deliveries"][0]["answer"] == "200 thanks"
     assert (page["firing"], page["watched"]) == ([], True)
+
+
+def test_a_channel_that_was_disabled_is_told_until_it_is_enabled(
+    told: GatewaySetup, receiver: AlertReceiver, ask: Callable[..., str]
+) -> None:
+    told.settings["disable_channel_after"] = 2
+    write_targets(told, build_target(receiver, alerts=["channel_disabled"]))
+    refused = Refuse(401, f"wrong key {SECRET}")
+    assert [int(ask(refused)) >= 400, int(ask(refused)) >= 400] == [True, True]
+    (disabled,) = wait_for_kinds(receiver, ("channel_disabled", "firing"))
+    assert (disabled["subject"], disabled["text"]) == (
+        "chat",
+        'The channel "chat" was disabled: The supplier did not accept its key, 2 times in a row',
+    )
+    with closing(manage(told.daemon)) as manager:
+        assert manager.get("/api/agent/channels/chat")["enabled"] is False
+        assert manager.send("POST", "/api/agent/channels/chat/enable").status == 200
+    _, enabled = wait_for_kinds(
+        receiver, ("channel_disabled", "firing"), ("channel_disabled", "resolved")
+    )
+    assert enabled["text"] == 'The channel "chat" is enabled again.'
+
+
+def test_a_low_balance_is_told_once_also_after_a_restart(
+    told: GatewaySetup, receiver: AlertReceiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(balances, "DELAY", 0.0)
+    told.channels[0]["balance"] = {"source": "deepseek", "low": "5"}
+    tell_balance(told, "4.2")
+    told.write()
+    for _ in range(2):
+        asked = len(told.supplier.others)
+        with Serving(told.folder, environ={"PROXY_APP_HASH": HASH}) as daemon:
+            until(lambda: len(told.supplier.others) > asked)  # noqa: B023 - called at once
+            (low,) = wait_for_kinds(receiver, ("balance_low", "firing"))
+            assert (low["subject"], low["title"]) == ("chat", "Balance low")
+            assert "4.2 USD" in low["text"]
+            with closing(Manager(daemon.url, MANAGEMENT_KEY)) as manager:
+                firing = manager.get("/api/agent/alerts").json()["firing"]
+                assert [one["kind"] for one in firing] == ["balance_low"]
+    tell_balance(told, "50")
+    with Serving(told.folder, environ={"PROXY_APP_HASH": HASH}):
+        wait_for_kinds(receiver, ("balance_low", "firing"), ("balance_low", "resolved"))
+
+
+def tell_balance(setup: GatewaySetup, amount: str) -> None:
+    """Let the supplier tell what is left of the account."""
+    told = {"balance_infos": [{"currency": "USD", "total_balance": amount}]}
+    setup.supplier.documents["/user/balance"] = told
 
 
 @pytest.mark.usefixtures("told")

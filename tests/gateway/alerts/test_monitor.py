@@ -1,7 +1,7 @@
 """What is seen in a gateway, without one: error rates, and the events of budgets."""
 
 from decimal import Decimal
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 
@@ -12,6 +12,8 @@ from agentd.gateway.alerts.monitor import AlertMonitor
 from agentd.gateway.alerts.outbox import SendResult
 from agentd.gateway.alerts.service import AlertService
 from agentd.gateway.alerts.store import AlertsJson
+from agentd.gateway.channels.balances import ChannelBalance, KeyBalance
+from agentd.gateway.channels.model import BalanceReading, Channel
 from agentd.gateway.limits.events import HardLimitReached, ReachedLimit, SoftLimitReached
 from tests.gateway.ledger.entries import build_record
 
@@ -36,8 +38,14 @@ class QuietGateway:
     """A gateway in which nothing is wrong."""
 
     rules = AlertRules()
-    channels: ClassVar[dict[str, Any]] = {}
     ledger_problem = export_problem = ""
+
+    def __init__(self) -> None:
+        self.channels: dict[str, Channel] = {}
+        self.balances: list[tuple[Channel, ChannelBalance]] = []
+
+    def iter_balances(self) -> list[tuple[Channel, ChannelBalance]]:
+        return self.balances
 
     def find_key(self, key_id: str) -> None:
         return None
@@ -75,6 +83,50 @@ async def test_a_limit_of_a_budget_is_told_once_until_its_period_is_over() -> No
     monitor.poll()
     assert [(one.kind, one.state) for one in alerts.alerts][2:] == [("limit_hit", "resolved")]
     assert not tuple(alerts.firing)
+    await alerts.stop()
+
+
+@pytest.mark.gen_test
+async def test_a_low_balance_is_told_once_until_it_is_read_to_be_higher() -> None:
+    clock, memory, gateway = FrozenClock(), Memory(), QuietGateway()
+    alerts = AlertService(memory, memory, lambda: {"ops": OPS}, clock)
+    await alerts.start()
+    monitor = AlertMonitor(alerts, gateway, clock)
+    channel = Channel(
+        name="deep",
+        dialects=("openai-chat",),
+        url="https://api.deepseek.com",
+        keys=("env:A", "env:B"),
+        balance=BalanceReading(low=Decimal(5)),
+    )
+    gateway.channels = {"deep": channel}
+
+    def read(*amounts: str, error: str = "") -> None:
+        left = tuple(
+            KeyBalance(field=f"keys[{number}]", amount=Decimal(one), currency="USD", error=error)
+            for number, one in enumerate(amounts)
+        )
+        gateway.balances = [(channel, ChannelBalance(channel, "deepseek", left))]
+        monitor.poll()
+
+    for amounts in (("5", "9"), ("5", "4.99"), ("5", "4"), ("3", "4")):
+        read(*amounts)
+    assert [one.text for one in alerts.alerts] == [
+        'The balance of the channel "deep" is 4.99 USD (keys[1]): less than the 5 of which it'
+        " warns."
+    ]
+    gateway.balances = []  # as after a restart: not read yet
+    monitor.poll()
+    read("8", "8", error="HTTP 500")
+    assert len(alerts.alerts) == 1
+    read("8", "8")
+    assert [one.state for one in alerts.alerts] == ["firing", "resolved"]
+    read("1", "1")
+    gateway.channels = {}
+    gateway.balances = []
+    monitor.poll()
+    assert not tuple(alerts.firing)
+    assert [one.state for one in alerts.alerts] == ["firing", "resolved", "firing"]
     await alerts.stop()
 
 

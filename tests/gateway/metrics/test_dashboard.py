@@ -3,10 +3,13 @@
 import json
 import re
 from collections.abc import Iterator
+from decimal import Decimal
 from typing import Any
 
 import pytest
 
+from agentd.gateway.channels.balances import ChannelBalance, KeyBalance
+from agentd.gateway.channels.model import Channel
 from agentd.gateway.channels.routing import ChannelHealth
 from agentd.gateway.ledger.record import FailedTry
 from agentd.gateway.metrics.counters import RequestCounters
@@ -28,8 +31,13 @@ def list_known_labels() -> dict[str, set[str]]:
     counters = RequestCounters()
     counters.add_record(build_record(failed_tries=(FailedTry("two", "server"),), outcome="failed"))
     health = {"one": ChannelHealth(state="ok")}
+    channel = Channel(name="one", dialects=("anthropic",), url="https://a.example")
+    left = KeyBalance(field="key", amount=Decimal(5), currency="USD")
+    balances = [("one", ChannelBalance(channel, "deepseek", (left,)))]
     text = render_metrics(
-        GatewayMetrics(counters.take_snapshot(), health, KeyCounts(), is_ledger_writable=True)
+        GatewayMetrics(
+            counters.take_snapshot(), health, balances, KeyCounts(), is_ledger_writable=True
+        )
     ).decode()
     found: dict[str, set[str]] = {}
     for name, labels in re.findall(r"^(agentd_\w+)(?:\{(.*)\})? ", text, re.MULTILINE):

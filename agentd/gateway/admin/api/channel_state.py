@@ -9,6 +9,7 @@ from msgspec import Struct
 from agentd.core.clock import Clock, Timestamp, format_iso, parse_iso
 from agentd.core.errors import NotFound, suggest_name
 from agentd.core.redaction import scrub
+from agentd.gateway.admin.api.channel_balances import ChannelBalanceView
 from agentd.gateway.admin.api.route_builders import build_route
 from agentd.gateway.channels.recent_times import CallTimes
 from agentd.gateway.channels.routing import ChannelHealth, KeyHealth
@@ -99,6 +100,8 @@ class ChannelStateView(Struct, frozen=True, rename="camel"):
     """The last calls."""
     keys: list[KeyStateView]
     """Its keys, if it has several; the channel is in cooldown when all of them are."""
+    balance: ChannelBalanceView | None
+    """The balance of the supplier's account, as it was last read; null: it does not tell it."""
 
 
 class LiveChannels(Protocol):
@@ -110,6 +113,10 @@ class LiveChannels(Protocol):
 
     def get_times(self, channel: str, /) -> CallTimes:
         """Return a channel's recent response times."""
+        ...
+
+    def find_balance(self, channel: str, /) -> ChannelBalanceView | None:
+        """Return what was last read of a channel's balance; None: its supplier does not tell it."""
         ...
 
 
@@ -139,6 +146,7 @@ class ChannelStateEndpoints:
             failed=health.failed,
             recent=_render_recent(health, self._channels.get_times(name)),
             keys=list(map(self._render_key, health.keys)),
+            balance=self._channels.find_balance(name),
         )
 
     def _render_key(self, key: KeyHealth) -> KeyStateView:
@@ -193,7 +201,8 @@ def routes(endpoints: ChannelStateEndpoints) -> tuple[Route, ...]:
             "/api/agent/channels/{name}/state",
             endpoint=endpoints.get_channel_state,
             summary="The live state of a channel: until when and why it is in cooldown, its last"
-            " failure, how reliable and fast its last calls were, and how each of several keys is.",
+            " failure, how reliable and fast its last calls were, how each of several keys is,"
+            " and its balance.",
             operation_id="get_channel_state",
             response_type=ChannelStateView,
             errors=(NotFound,),

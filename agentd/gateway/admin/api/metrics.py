@@ -7,6 +7,8 @@ from typing import Protocol
 from agentd.core.clock import Clock
 from agentd.gateway.admin.api.limits import LimitedKeys
 from agentd.gateway.admin.api.route_builders import build_route
+from agentd.gateway.channels.balances import ChannelBalance
+from agentd.gateway.channels.model import Channel
 from agentd.gateway.channels.routing import ChannelHealth
 from agentd.gateway.keys.model import AccessKey
 from agentd.gateway.limits.spend import LimitStatus
@@ -30,6 +32,10 @@ class MonitoredGateway(Protocol):
 
     def get_health(self) -> Mapping[str, ChannelHealth]:
         """Return the state of each channel by name."""
+        ...
+
+    def iter_balances(self) -> Iterable[tuple[Channel, ChannelBalance]]:
+        """Return the enabled channels whose balance was read."""
         ...
 
     def describe_limits(self, key: AccessKey) -> tuple[LimitStatus, ...]:
@@ -56,7 +62,14 @@ class MetricsEndpoints:
         keys = await self._count_keys(self._keys.keys)
         gateway = self._gateway
         metrics = GatewayMetrics(
-            gateway.take_request_counts(), gateway.get_health(), keys, gateway.is_ledger_writable
+            gateway.take_request_counts(),
+            gateway.get_health(),
+            sorted(
+                ((channel.name, one) for channel, one in gateway.iter_balances()),
+                key=lambda pair: pair[0],
+            ),
+            keys,
+            gateway.is_ledger_writable,
         )
         text = await asyncio.to_thread(render_metrics, metrics)
         return Response(text, headers={"Content-Type": CONTENT_TYPE})
@@ -79,7 +92,8 @@ def routes(endpoints: MetricsEndpoints) -> tuple[Route, ...]:
             "/api/agent/metrics",
             endpoint=endpoints.get_gateway_metrics,
             summary="Metrics of the gateway in the text format of Prometheus: requests, tokens,"
-            " cost, errors and times by model and channel, cooldowns, and keys near their limits.",
+            " cost, errors and times by model and channel, cooldowns, balances of suppliers, and"
+            " keys near their limits.",
             operation_id="read_metrics",
             extra_media_types=("text/plain",),
         ),

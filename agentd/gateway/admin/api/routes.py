@@ -6,6 +6,7 @@ from agentd.gateway.admin.api import (
     alerts,
     budgets,
     changes,
+    channel_balances,
     channel_state,
     channels,
     codes,
@@ -30,6 +31,7 @@ from agentd.gateway.admin.api.alerts import AlertTargetEndpoints
 from agentd.gateway.admin.api.batches import BatchEndpoints, build_batch_route
 from agentd.gateway.admin.api.budgets import BudgetEndpoints
 from agentd.gateway.admin.api.changes import ChangeEndpoints
+from agentd.gateway.admin.api.channel_balances import ChannelBalanceEndpoints
 from agentd.gateway.admin.api.channel_state import ChannelStateEndpoints
 from agentd.gateway.admin.api.channels import ChannelEndpoints
 from agentd.gateway.admin.api.codes import CodeEndpoints
@@ -82,6 +84,7 @@ class ManagementEndpoints(NamedTuple):
     preview: PreviewEndpoints
     prices: PriceEndpoints
     offered: OfferedModelEndpoints
+    channel_balances: ChannelBalanceEndpoints
 
 
 def list_management_routes(endpoints: ManagementEndpoints) -> tuple[Route, ...]:
@@ -103,6 +106,7 @@ def list_management_routes(endpoints: ManagementEndpoints) -> tuple[Route, ...]:
         *preview.routes(endpoints.preview),
         *prices.routes(endpoints.prices),
         *offered_models.routes(endpoints.offered),
+        *channel_balances.routes(endpoints.channel_balances),
     )
 
 

@@ -23,7 +23,7 @@ import { resourceList, usualItems } from "./resource_list.js";
 const AT_ONCE = 50;
 const EVENTS = ["gatewayAlertUpdate", "gatewayConfigUpdate"];
 const TITLES = /** @type {Record<string, string>} */ ({
-  limit_near: "Limit nearly used", limit_hit: "Limit reached", channel_down: "Channel down", channel_disabled: "Channel disabled", secret_found: "Secret found",
+  limit_near: "Limit nearly used", limit_hit: "Limit reached", channel_down: "Channel down", channel_disabled: "Channel disabled", balance_low: "Balance low", secret_found: "Secret found",
   export_failing: "Export failing", ledger_failing: "Ledger not writable", error_rate: "High error rate",
 });
 const KINDS = /** @type {Record<string, string>} */ ({ webhook: "webhook", slack: "Slack", discord: "Discord", text: "plain text", telegram: "Telegram" });

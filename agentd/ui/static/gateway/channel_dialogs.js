@@ -32,6 +32,12 @@ const DIALECTS = /** @type {const} */ ([
   ["anthropic", "Anthropic messages"], ["gemini", "Google Gemini"],
 ]);
 
+/** Who tells the balance of an account. */
+const BALANCES = /** @type {const} */ ([
+  ["auto", "by the address"], ["off", "not read"], ["openrouter", "as OpenRouter"], ["deepseek", "as DeepSeek"], ["siliconflow", "as SiliconFlow"], ["moonshot", "as Moonshot (Kimi)"],
+  ["novita", "as Novita"], ["new-api", "as new-api and one-api"],
+]);
+
 const isVpn = (/** @type {(name: string) => string} */ value) => value("transport.kind") === "vpn";
 
 /** @type {readonly Field[]} */
@@ -45,6 +51,8 @@ const FIELDS = [
   { name: "timeout", label: "Timeout", kind: "number", hint: "Seconds until its answer begins." },
   { name: "coolDown", label: "Cooldown", kind: "number", hint: "Seconds without calls after its failures." },
   { name: "onLeave", label: "When a caller leaves", kind: "choice", options: [["cut", "end the call"], ["drain", "hear it out for its count"]] },
+  { name: "balance.source", label: "Balance", kind: "choice", initial: "auto", options: BALANCES, hint: "How its supplier tells what is left of the account." },
+  { name: "balance.low", label: "Warn below", kind: "number", hint: "An alert, in the currency that the supplier tells; empty for none." },
   { name: "headers", label: "Headers", kind: "pairs", wide: true, placeholder: "Name: value", hint: "Sent with every call, one per line." },
   { name: "parameters", label: "Parameters", kind: "json", wide: true, placeholder: '{"set": {"temperature": 0.2}, "default": {"top_p": 0.9}, "remove": ["user"]}', hint: "Set, default or remove parameters of requests, named as in the supplier’s format." },
   { name: "transport.kind", label: "Reached", kind: "choice", options: [["direct", "directly"], ["http", "through an HTTP proxy"], ["socks5", "through a SOCKS5 proxy"], ["vpn", "through a VPN"]] },

@@ -8,6 +8,7 @@ import { duration, fullTime } from "../core/time.js";
 import { emptyState } from "../parts/frame.js";
 import { menuButton } from "../parts/menu.js";
 import { card } from "../settings/frame.js";
+import { balanceCard, stateCard, stateColour, stateWords } from "./channel_state.js";
 import { createChannel, editChannel } from "./channel_dialogs.js";
 import { checkPanel } from "./check_panel.js";
 import { requestChanges } from "./form.js";
@@ -17,10 +18,11 @@ import { resourceList, usualItems } from "./resource_list.js";
 
 /**
  * @typedef {{ name: string, dialects: string[], url: string, key: string, keys: string[], enabled: boolean, autoDisabled: { at: string, reason: string } | null, local: boolean, transport: { kind: string, url: string, server: string },
- *   headers: Record<string, string>, parameters: import("./form.js").Parameters | null, onLeave: string, coolDown: number, timeout: number, models: string[] }} Channel
+ *   headers: Record<string, string>, parameters: import("./form.js").Parameters | null, onLeave: string, coolDown: number, timeout: number, balance: { source: string, low: number | null }, models: string[] }} Channel
  * @typedef {{ name: string, state: string, cooldownSeconds: number, error: string, secondsSinceFailure: number, succeeded: number, failed: number,
  *   modelCooldowns: Record<string, number> }} Health
  * @typedef {import("../api.d.ts").KeyStateView} KeyState
+ * @typedef {import("../api.d.ts").ChannelStateView} State
  */
 
 const AGAIN = 3000;
@@ -74,8 +76,8 @@ const onePage = forAdministrators("Channel", (params) => {
   const name = params["name"] ?? "";
   const at = `/api/agent/channels/${encodeURIComponent(name)}`;
   const reading = following(async (abort) => {
-    const [channel, health, state] = await Promise.all([get(at, {}, abort), readHealth(abort), get(`${at}/state`, {}, abort)]);
-    return { channel: /** @type {Channel} */ (channel), health: health[name] ?? null, keys: /** @type {KeyState[]} */ (state.keys) };
+    const [channel, state] = await Promise.all([get(at, {}, abort), get(`${at}/state`, {}, abort)]);
+    return { channel: /** @type {Channel} */ (channel), state: /** @type {State} */ (state) };
   }, { every: AGAIN, events: EVENTS });
   const reload = () => void reading.reload();
   const atOnce = query.peek().get("check") === "1";
@@ -83,7 +85,9 @@ const onePage = forAdministrators("Channel", (params) => {
   return {
     title: name,
     body: gatewayFrame({ title: name, back: "/gateway/channels", narrow: true }, shown(reading, (latest) => el("div", { class: "loaded" },
-      part(() => latest.value, ({ channel, health: ill, keys }) => aboutCard(channel, ill, keys, reload)),
+      part(() => latest.value, ({ channel, state }) => aboutCard(channel, state, reload)),
+      part(() => latest.value.state, stateCard),
+      balanceCard(at, () => latest.value.state.balance, reload),
       checkPanel({ path: `${at}/check`, channel: () => name, paid: true, atOnce, done: reload,
         text: "Step by step, the way that requests go. Only “with a paid request” costs something." }),
       offeredCard(name, reload)))),
@@ -140,18 +144,26 @@ function keyList(keys) {
   }));
 }
 
-/** @param {Channel} channel @param {Health | null} ill @param {readonly KeyState[]} keys @param {() => void} reload */
-function aboutCard(channel, ill, keys, reload) {
+/** How its balance is read, if that is set. @param {Channel} channel @returns {[string, string][]} */
+function balanceFacts({ balance: { source, low } }) {
+  const words = [source === "auto" ? "" : source === "off" ? "not read" : `as ${source} tells it`, low === null ? "" : `an alert below ${low}`].filter(Boolean);
+  return words.length ? [["Balance", words.join(" · ")]] : [];
+}
+
+/** @param {Channel} channel @param {State} state @param {() => void} reload */
+function aboutCard(channel, state, reload) {
   const { transport } = channel;
+  const { keys } = state;
   /** @type {[string, import("../core/el.js").Single][]} */
   const facts = [
-    ["State", el("span", { class: "with-dot" }, dot(kindOf(channel, ill)), channel.autoDisabled ? disabledWords(channel.autoDisabled) : !channel.enabled ? "disabled" : ill ? healthWords(ill) : "in order")],
+    ["State", el("span", { class: "with-dot" }, dot(stateColour(state)), channel.autoDisabled ? disabledWords(channel.autoDisabled) : stateWords(state))],
     ["Dialects", channel.dialects.join(", ")], ["Address", channel.url + (channel.local ? " (local)" : "")],
     keys.length ? ["Keys", keyList(keys)] : ["Key", channel.key || channel.keys[0] ? el("code", null, channel.key || channel.keys[0] || "") : "none"],
     ["Reached", [WAYS[transport.kind] ?? transport.kind, transport.url, transport.server].filter(Boolean).join(" · ")],
     ["Models", channel.models.length ? el("span", null, channel.models.map((model, index) => [index ? ", " : "", el("a", { href: link(`/gateway/models/${encodeURIComponent(model)}`) }, model)]).flat()) : "none"],
     ...requestChanges(channel),
     ["Timeout", `${channel.timeout} s until an answer begins`], ["Cooldown", `${channel.coolDown} s after its failures`],
+    ...balanceFacts(channel),
     ["When a caller leaves", channel.onLeave === "cut" ? "the call is ended" : "the answer is heard out for its count"],
   ];
   return card({ title: "Channel", actions: [

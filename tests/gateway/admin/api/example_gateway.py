@@ -46,6 +46,10 @@ class ExampleGateway:
             (one["method"], one["path"].partition("?")[0]) for one in follower.follow(keep=True)
         }
         """What was answered well, as a method and a path of the description."""
+        self.manager.patch(
+            f"/api/agent/channels/{follower.values['channel']}",
+            {"balance": {"source": "deepseek"}},
+        )
         self.description = Description(self.manager.get("/api/agent").json())
         licence = Path(setup.layout.licence).read_text()
         self._bodies = {
@@ -54,6 +58,7 @@ class ExampleGateway:
         }
         self._names = {
             "/api/agent/requests/{id}": follower.values["request_id"],
+            "/api/agent/channels/{name}/balance": follower.values["channel"],
             "/api/agent/channels/{name}/check": follower.values["channel"],
             "/api/agent/channels/{name}/models": follower.values["channel"],
             "/api/agent/models/{name}/check": follower.values["model"],
@@ -122,6 +127,9 @@ def open_example_gateway(folder: Path) -> Iterator[ExampleGateway]:
     with ExitStack() as stack:
         supplier = stack.enter_context(Supplier())
         supplier.answer_always(Answer((Say("Hello."),), Tokens(input=1000, output=100)))
+        supplier.documents["/user/balance"] = {
+            "balance_infos": [{"currency": "USD", "total_balance": "110.00"}]
+        }
         setup = GatewaySetup(folder, supplier)
         setup.channels, setup.models = [], []
         setup.settings = {"export": {"url": NOBODY.replace("https", "http")}}

@@ -181,6 +181,14 @@ def provoke_unreachable(gateway: ExampleGateway, address: Address) -> Iterator[R
     assert gateway.manager.delete("/api/agent/channels/nowhere").status == 204
 
 
+def provoke_untold_balance(gateway: ExampleGateway, address: Address) -> Iterator[Reply]:
+    """Ask a channel whose supplier is not known to tell its balance."""
+    channel = {"name": "silent", "dialects": ["openai-chat"], "url": NOWHERE, "local": True}
+    assert gateway.manager.post("/api/agent/channels", channel).status == 201
+    yield send_variant(gateway, address, path=gateway.build_path(address, "silent"))
+    assert gateway.manager.delete("/api/agent/channels/silent").status == 204
+
+
 def send_unchanged(gateway: ExampleGateway, address: Address) -> Iterator[Reply]:
     """Send the good request: the gateway itself is at fault."""
     yield send_variant(gateway, address)

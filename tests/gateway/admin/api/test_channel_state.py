@@ -96,6 +96,7 @@ def test_a_channel_that_was_never_called_is_ok(gateway):
         "failed": 0,
         "recent": RECENT,
         "keys": [],
+        "balance": None,
     }
 
 
@@ -166,6 +167,9 @@ class LeakingChannel:
 
     def get_times(self, channel: str, /) -> CallTimes:
         return CallTimes()
+
+    def find_balance(self, channel: str, /) -> None:
+        return None
 
 
 def test_secrets_in_the_explanation_of_a_failure_are_redacted():

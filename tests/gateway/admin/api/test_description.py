@@ -16,6 +16,7 @@ from tests.gateway.admin.api.provoking import (
     GENERAL,
     provoke_bad_gateway,
     provoke_unreachable,
+    provoke_untold_balance,
     remove_channels,
     send_unchanged,
     unreadable_records,
@@ -186,6 +187,8 @@ def test_every_error_that_is_reported_can_be_provoked(
                 attempts += [(one, send_unchanged) for one in out_of_order]
             if (method, path) == ("GET", "/api/agent/channels/{name}/models"):
                 attempts.append((gateway, provoke_unreachable))
+            if path == "/api/agent/channels/{name}/balance":
+                attempts.append((gateway, provoke_untold_balance))
             if path.endswith("/preview"):
                 attempts.append((gateway, provoke_bad_gateway))
             replies = [reply for where, provoke in attempts for reply in provoke(where, address)]
