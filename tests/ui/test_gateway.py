@@ -47,6 +47,11 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewaySite]:
             site.admin.post("/api/agent/management-keys", {"name": name, "scope": scope})
         budget = {"name": HOSTILE[:60], "tag": "research", "limits": {"day": 2}, "warnAt": 0.5}
         site.admin.post("/api/agent/budgets", budget)
+        left = {"balance_infos": [{"currency": "USD", "total_balance": "4.2"}]}
+        site.supplier.documents["/user/balance"] = left
+        balance = {"source": "deepseek", "low": 5}
+        site.admin.patch("/api/agent/channels/chat", {"balance": balance})
+        site.admin.post("/api/agent/channels/chat/balance", {})
         yield site
 
 
