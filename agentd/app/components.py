@@ -152,7 +152,7 @@ async def start_components(
     models, start = config_files.models, stack.enter_async_context
 
     folder = core.settings.workspace
-    mcp_servers = await start(McpServersComponent(layout, environ, generation, folder))
+    mcp_servers = await start(McpServersComponent(layout, environ, generation, folder, bus))
     engines = await _start_engines(stack, core, mcp_servers, engine)
     worktrees = await start(_build_worktrees(core))
     agent = engines.build_agent(chats, core.turns, clock, bus, worktrees.service)

@@ -5,7 +5,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator
 
-from agentd.agent.mcp_servers.project import load_decisions
+from agentd.agent.mcp_servers.decisions import load_decisions
 from agentd.app.state import read_format, read_marks
 from agentd.auth.session_store import SessionFile
 from agentd.chats.journal_reader import JournalDamage
@@ -85,7 +85,7 @@ def find_state_problems(layout: Layout) -> list[ConfigProblem]:
     """Return the problems of the state folder's files, chats excepted. Blocking."""
     found: list[ConfigProblem] = []
     locks = (layout.keys_lock, layout.access_keys_lock, layout.management_keys_lock)
-    for lock in (layout.daemon_lock, *locks):
+    for lock in (layout.daemon_lock, layout.mcp_decisions_lock, *locks):
         if os.path.lexists(lock) and not os.path.isfile(lock):
             found.append(ConfigProblem(lock, 0, f"is not a file: move it away ({_LOCK_HELP})"))
     found += collect_problems(lambda: read_format(layout))

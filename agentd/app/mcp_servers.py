@@ -1,12 +1,13 @@
 """Wires the MCP servers whose tools the agents use."""
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Self
 
 from agentd.agent.mcp_servers import api, store
 from agentd.agent.mcp_servers.api import McpServerEndpoints
 from agentd.agent.mcp_servers.directory import McpDirectory
+from agentd.agent.mcp_servers.events import McpServersUpdate
+from agentd.core.events import EventBus
 from agentd.http.routing import Route
 from agentd.storage.layout import Layout
 from agentd.storage.yaml.entries import WatchedEntries
@@ -20,16 +21,24 @@ class McpServersComponent:
     """
 
     def __init__(
-        self, layout: Layout, environ: Mapping[str, str], generation: str, workspace: str
+        self,
+        layout: Layout,
+        environ: Mapping[str, str],
+        generation: str,
+        workspace: str,
+        bus: EventBus,
     ) -> None:
-        self.directory = McpDirectory(layout, environ, generation)
+        self.directory = McpDirectory(
+            layout, environ, generation, lambda: bus.publish(McpServersUpdate())
+        )
         self.file = self.directory.file
         """The current contents of ``mcp.yml``."""
         self.rows: tuple[Route, ...] = api.routes(
             McpServerEndpoints(
                 self.file,
                 WatchedEntries(store.open_entries(layout), self.file),
-                partial(self.directory.list_tools, folder=workspace),
+                self.directory,
+                workspace,
             )
         )
         """The routes of the servers."""

@@ -19,6 +19,7 @@ COMMANDS = (
     "approve",
     "schedules",
     "mcp",
+    "mcp-servers",
     "acp",
     "keys",
     "hash-key",

@@ -143,6 +143,11 @@ class Layout(Struct, frozen=True):
         return join(self.state, "mcp-decisions.json")
 
     @property
+    def mcp_decisions_lock(self) -> str:
+        """Held while what was decided about MCP servers is changed."""
+        return join(self.state, "mcp-decisions.lock")
+
+    @property
     def builds_settings(self) -> str:
         """The builds, written by hand."""
         return join(self.config, "builds.yml")

@@ -5,6 +5,7 @@ import contextlib
 import os
 from pathlib import Path
 
+from agentd.agent.mcp_servers.decisions import ServerDecision, keep_decision
 from agentd.app import daemon
 from agentd.auth import password, roles
 from agentd.auth.key import issue_key
@@ -47,6 +48,7 @@ def fill(layout: Layout) -> None:
     waits = AlertDelivery(target="nobody", not_before=AT)
     alert = Alert(id="alert_1", at=AT, kind="channel_down", text="one failed", deliveries=(waits,))
     AlertFile(layout).save(AlertsJson(firing=(fired,), alerts=(alert,)))
+    keep_decision(layout, ServerDecision("lint", "ab" * 32, allowed=True, at=AT))
     Path(layout.builds_settings).write_text("builds:\n  b:\n    command: ['true']\n")
 
     async def run_daemon() -> None:

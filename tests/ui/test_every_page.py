@@ -1,5 +1,6 @@
 """Rules for every page: everybody can use it, and no text becomes code."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -33,6 +34,7 @@ PAGES = {
     "skills": "/settings/skills",
     "labels": "/settings/labels",
     "bots": "/settings/bots",
+    "mcp-servers": "/settings/mcp-servers",
     "configuration": "/settings/configuration",
     "about": "/settings/about",
 }
@@ -62,6 +64,7 @@ def chats(site: Serving, talking: TalkingEngine) -> dict[str, str]:
     nightly = {"name": "nightly-tests", "cron": "0 3 * * 1-5", "prompt": "Run the slow tests."}
     client.post("/api/schedules", {**nightly, "zone": "Europe/Berlin"})
     client.post("/api/schedules", {**nightly, "name": "digest", "paused": True})
+    add_mcp_servers(site)
     talking.expect("done")
     done = client.create_chat(prompt="done", title="A chat that is done")
     code = "```python\nprint(1)\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |"
@@ -84,6 +87,17 @@ def chats(site: Serving, talking: TalkingEngine) -> dict[str, str]:
     )
     until(lambda: client.get("/api/chat/approvals")["approvals"])
     return {"done": f"/{done}", "asks": f"/{asks}"}
+
+
+def add_mcp_servers(site: Serving) -> None:
+    """Add two servers, and let the workspace name another."""
+    administrator = site.administrator()
+    docs = {"name": "docs", "url": "https://docs.example/mcp", "allow": ["get_*"]}
+    administrator.post("/api/mcp-servers", docs)
+    program = {"name": "shop", "command": ["npx", "-y", "shop"], "enabled": False}
+    administrator.post("/api/mcp-servers", {**program, "env": {"TOKEN": "env:TOKEN"}})
+    entry = {"mcpServers": {"lint": {"command": "node", "args": ["lint.mjs"]}}}
+    (Path(site.settings.workspace) / ".mcp.json").write_text(json.dumps(entry))
 
 
 @pytest.fixture(
@@ -138,7 +152,7 @@ def find_small_targets(page: Page) -> list[str]:
     return page.evaluate(
         """() => [...document.querySelectorAll('button, a[href], input, textarea')]
           .filter((one) => one.checkVisibility() && !one.closest('.prose') && !one.matches('.skip'))
-          .map((one) => [one, one.closest('.pick label, .choose-row') ?? one])
+          .map((one) => [one, one.closest('.pick label, .choose-row, .mcp-form label') ?? one])
           .map(([one, target]) => [one, target.getBoundingClientRect()])
           .filter(([one, box]) => box.width && (box.height < 43.5 || box.width < 23.5))
           .map(([one, box]) => `${one.outerHTML.slice(0, 90)} ${box.width}x${box.height}`)"""

@@ -55,12 +55,14 @@ PAGES = [
     *("/workspace/builds", "/workspace/deployments"),
     *("/settings/you", "/settings/agent", "/settings/models", "/settings/skills"),
     *("/settings/labels", "/settings/bots", "/settings/configuration", "/settings/about"),
+    "/settings/mcp-servers",
 ]
 TEXTS = {
     *("title", "name", "description", "message", "details", "subject", "reason", "excerpt", "text"),
     *("content", "tool", "engine", "model", "supplier", "author", "branch", "note"),
     *("path", "file", "source", "label", "url", "version", "user", "line", "word", "command"),
     *("found", "expected", "problem", "held", "damage", "lastTool", "input", "outcome", "diff"),
+    "launch",
     *("answeredBy", "waitsFor", "prompt", "group", "value", "default", "workspace"),
 }
 """The fields of answers that hold text of people, programs or files."""
@@ -95,6 +97,8 @@ def site(tmp_path_factory: pytest.TempPathFactory, talking: TalkingEngine) -> It
         {"id": f"bot{number}", "title": text[:100], "enabled": False, "token": "env:T"}
         for number, text in enumerate(PAYLOADS)
     ]
+    named = {f"s{number}": {"command": text} for number, text in enumerate(PAYLOADS)}
+    (work / ".mcp.json").write_text(json.dumps({"mcpServers": {**named, ALL[:400]: {}}}))
     (folder / "config" / "bots.yml").write_text(json.dumps({"format": 1, "bots": bots}))
     (folder / "config" / "bots.yml").chmod(0o600)
     with Serving(folder, talking, workspace=str(work)) as serving:

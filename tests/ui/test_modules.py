@@ -1,6 +1,7 @@
 """The modules that only compute, called in a page: no Node is needed to test them."""
 
 import json
+import shlex
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 from tests.support.daemon import Serving
 from tests.ui.support import Person
 
-from playwright.sync_api import Browser, Page  # isort: skip
+from playwright.sync_api import Browser, Error, Page  # isort: skip
 
 Call = Callable[..., Any]
 
@@ -251,3 +252,31 @@ def test_a_prompt_sent_while_the_outbox_finishes_is_delivered(page: Page) -> Non
         }"""
     )
     assert sent == ["first", "second"]
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("npx -y @scope/server", ["npx", "-y", "@scope/server"]),
+        ('  a  \'b c\' "d \\" e" f\\ g ', ["a", "b c", 'd " e', "f g"]),
+        ("a '' \"\"", ["a", "", ""]),
+        ("--name='x y'z", ["--name=x yz"]),
+        ("", []),
+    ],
+)
+def test_a_command_line_is_split_as_a_shell_does(call: Call, line: str, words: list[str]) -> None:
+    module = "./settings/command_line.js"
+    assert call(module, "splitWords", line) == words == shlex.split(line)
+    assert call(module, "splitWords", call(module, "joinWords", words)) == words
+
+
+@pytest.mark.parametrize("words", [["it's", "a b", "$HOME", "\\", '"', "\n", ""], ["täglich", "*"]])
+def test_words_that_are_joined_are_split_again(call: Call, words: list[str]) -> None:
+    module = "./settings/command_line.js"
+    assert call(module, "splitWords", call(module, "joinWords", words)) == words
+
+
+@pytest.mark.parametrize("line", ["'a", 'b "c', "a\\"])
+def test_a_quotation_mark_that_is_not_closed_is_an_error(call: Call, line: str) -> None:
+    with pytest.raises(Error, match="not closed"):
+        call("./settings/command_line.js", "splitWords", line)

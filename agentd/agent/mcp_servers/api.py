@@ -7,18 +7,28 @@ characters. Sending that mask back keeps the value, unless the address changes.
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Annotated, Literal, Protocol
+from typing import Protocol
 
 import msgspec
-from msgspec import Meta, Struct, structs
 
+from agentd.agent.mcp_servers.decisions import ServerDecision
 from agentd.agent.mcp_servers.messages import RemoteTool
 from agentd.agent.mcp_servers.model import (
-    DEFAULT_SECONDS,
     McpServerSettings,
     McpSettings,
+    ProjectServer,
     keep_masked,
-    mask_server,
+)
+from agentd.agent.mcp_servers.states import ServerState
+from agentd.agent.mcp_servers.views import (
+    McpProjectView,
+    McpServerCheckView,
+    McpServerForm,
+    McpServerStateView,
+    McpServersView,
+    list_project_views,
+    make_check_view,
+    make_form,
 )
 from agentd.core.errors import (
     AgentdError,
@@ -34,50 +44,6 @@ from agentd.http.request import Request, Response
 from agentd.http.routing import Route
 
 CHECK_SECONDS = 90.0
-
-
-class McpServerForm(Struct, frozen=True):
-    """A server as ``mcp.yml`` has it; variables and headers are masked in responses."""
-
-    name: Annotated[str, Meta(pattern="^[A-Za-z0-9][A-Za-z0-9_-]{0,31}$")]
-    enabled: bool = True
-    command: tuple[str, ...] = ()
-    """The program with its arguments; empty for an address."""
-    env: dict[str, str] = {}
-    url: Annotated[str, Meta(max_length=2000)] = ""
-    """The address; empty for a program."""
-    headers: dict[str, str] = {}
-    allow: tuple[str, ...] = ()
-    """Tools that need no approval; * and ? are wildcards."""
-    allow_reading: bool = False
-    """Tools need no approval that the server itself says only read."""
-    engines: tuple[Literal["native", "codex", "claude-code", "acp"], ...] = ()
-    """The engines that get the server; empty: all."""
-    seconds: Annotated[int, Meta(ge=1, le=3600)] = DEFAULT_SECONDS
-    """A call is given up after so many seconds without progress."""
-
-
-class McpServersView(Struct, frozen=True):
-    """All servers in the file's order, and what is wrong with the file (empty: nothing)."""
-
-    servers: list[McpServerForm]
-    problems: list[str]
-
-
-class McpToolView(Struct, frozen=True):
-    """A tool of a server; ``reads`` if the server says that it only reads."""
-
-    name: str
-    description: str
-    reads: bool
-
-
-class McpServerCheckView(Struct, frozen=True):
-    """The result of starting or calling a server: its ``tools``, or the ``problem``."""
-
-    ok: bool
-    tools: list[McpToolView]
-    problem: str = ""
 
 
 class McpServersFile(Protocol):
@@ -116,35 +82,93 @@ class McpServersWriter(Protocol):
         ...
 
 
+class McpServerUse(Protocol):
+    """The servers in use (``McpDirectory``)."""
+
+    @property
+    def states(self) -> "StateLookup":
+        """What came of the last use of each server."""
+        ...
+
+    def count_running(self, name: str) -> int:
+        """Return in how many chats a server of this name works."""
+        ...
+
+    async def list_project(
+        self, folder: str
+    ) -> tuple[tuple[ProjectServer, ...], tuple[ServerDecision, ...], tuple[str, ...]]:
+        """Return the servers of a folder's ``.mcp.json``, all decisions, and the problems."""
+        ...
+
+    async def withdraw(self, digest: str) -> None:
+        """Forget a decision, and end the server; ``NotFound``."""
+        ...
+
+    async def list_tools(self, server: McpServerSettings, folder: str) -> Sequence[RemoteTool]:
+        """Start or call a server for a moment; raises an ``AgentdError``."""
+        ...
+
+
+class StateLookup(Protocol):
+    """What is known of the servers in this run (``ServerStates``)."""
+
+    def get(self, name: str) -> ServerState | None:
+        """Return the state; None if the server has not been used."""
+        ...
+
+
 class McpServerEndpoints:
-    """The MCP servers; ``check`` starts one for a moment and returns its tools."""
+    """The MCP servers; ``workspace`` is the folder with the ``.mcp.json``, where one is tried."""
 
     def __init__(
-        self,
-        file: McpServersFile,
-        entries: McpServersWriter,
-        check: Callable[[McpServerSettings], Awaitable[Sequence[RemoteTool]]],
+        self, file: McpServersFile, entries: McpServersWriter, use: McpServerUse, workspace: str
     ) -> None:
         self._file = file
         self._entries = entries
-        self._check = check
+        self._use = use
+        self._workspace = workspace
 
     async def list_mcp_servers(self, _: Request) -> Response:
-        """List all servers."""
+        """List all servers with what is known of them, and those of the workspace."""
         await self._file.refresh()
-        servers = [_make_form(server) for server in self._file.current.all]
-        return Response(McpServersView(servers, list(map(str, self._file.problems))))
+        settings = self._file.current
+        servers, decisions, problems = await self._use.list_project(self._workspace)
+        shown = list_project_views(servers, decisions)
+        names = [
+            *(one.name for one in settings.all),
+            *(one.name for one in shown if one.is_present),
+        ]
+        return Response(
+            McpServersView(
+                list(map(make_form, settings.all)),
+                list(map(str, self._file.problems)),
+                {name: self._describe_state(name) for name in names},
+                McpProjectView(not settings.project_servers, shown, list(problems)),
+            )
+        )
+
+    def _describe_state(self, name: str) -> McpServerStateView:
+        running = self._use.count_running(name)
+        state = self._use.states.get(name)
+        if state is None:
+            return McpServerStateView(running, None, "", None)
+        return McpServerStateView(running, state.tools, state.problem, state.at)
+
+    async def withdraw_mcp_decision(self, request: Request) -> Response:
+        """Forget a decision about a workspace's server, and end it; it is asked about again."""
+        await self._use.withdraw(request.path_params["id"])
+        return Response(status=204)
 
     async def add_mcp_server(self, request: Request) -> Response:
         """Add a server; the next turn has its tools."""
         server = _read_form(request.parse_json(McpServerForm), None)
-        return Response(_make_form(await self._save(self._entries.add(server))), 201)
+        return Response(make_form(await self._save(self._entries.add(server))), 201)
 
     async def replace_mcp_server(self, request: Request) -> Response:
         """Replace a server, possibly under another name."""
         form = request.parse_json(McpServerForm)
         change = self._entries.change(request.get_name(), partial(_read_form, form))
-        return Response(_make_form(await self._save(change)))
+        return Response(make_form(await self._save(change)))
 
     async def remove_mcp_server(self, request: Request) -> Response:
         """Remove a server."""
@@ -160,14 +184,13 @@ class McpServerEndpoints:
             raise NotFound(f'There is no MCP server "{name[:100]}"')
         try:
             async with asyncio.timeout(CHECK_SECONDS):
-                tools = await self._check(server)
+                tools = await self._use.list_tools(server, self._workspace)
         except TimeoutError:
             problem = f"It did not answer within {CHECK_SECONDS:.0f} seconds."
             return Response(McpServerCheckView(ok=False, tools=[], problem=problem))
         except AgentdError as error:  # the outcome of the check, not of the request
             return Response(McpServerCheckView(ok=False, tools=[], problem=error.message))
-        shown = [McpToolView(tool.name[:128], tool.description, tool.reads) for tool in tools]
-        return Response(McpServerCheckView(ok=True, tools=shown))
+        return Response(make_check_view(tools))
 
     async def _save(self, edit: Awaitable[McpServerSettings]) -> McpServerSettings:
         """Run an edit; raise ``Conflict`` when the file has problems of its own."""
@@ -175,10 +198,6 @@ class McpServerEndpoints:
             return await edit
         except ConfigError as error:
             raise Conflict("mcp.yml has problems; fix them first", error.message) from error
-
-
-def _make_form(server: McpServerSettings) -> McpServerForm:
-    return McpServerForm(**{**structs.asdict(server), **mask_server(server)})
 
 
 def _read_form(form: McpServerForm, before: McpServerSettings | None) -> McpServerSettings:
@@ -210,7 +229,7 @@ def routes(endpoints: McpServerEndpoints) -> tuple[Route, ...]:
             "GET",
             "/api/mcp-servers",
             endpoint=endpoints.list_mcp_servers,
-            summary="The MCP servers whose tools agents use, variables and headers masked.",
+            summary="The MCP servers whose tools agents use, with their states, secrets masked.",
             response_type=McpServersView,
         ),
         build(
@@ -241,6 +260,14 @@ def routes(endpoints: McpServerEndpoints) -> tuple[Route, ...]:
             summary="Remove an MCP server from mcp.yml.",
             status=204,
             errors=(*_EDIT_ERRORS, NotFound),
+        ),
+        build(
+            "DELETE",
+            "/api/mcp-servers/decisions/{id}",
+            endpoint=endpoints.withdraw_mcp_decision,
+            summary="Withdraw a decision about a server of .mcp.json: it ends, and is asked about.",
+            status=204,
+            errors=(NotFound, Unavailable),
         ),
         build(
             "POST",

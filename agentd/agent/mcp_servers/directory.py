@@ -7,15 +7,18 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from agentd.agent.engine import Approver
 from agentd.agent.mcp_servers import store
+from agentd.agent.mcp_servers.decisions import ServerDecision
 from agentd.agent.mcp_servers.messages import RemoteTool
 from agentd.agent.mcp_servers.model import (
     McpServerSettings,
     McpSettings,
+    ProjectServer,
     ReadyServer,
     for_engine,
     merge_servers,
 )
 from agentd.agent.mcp_servers.project import ProjectServers
+from agentd.agent.mcp_servers.states import ServerStates
 from agentd.agent.mcp_servers.turn_tools import McpTools, NoMcpTools
 from agentd.core.errors import AgentdError, ConfigError
 from agentd.storage.layout import Layout
@@ -31,14 +34,25 @@ if TYPE_CHECKING:
 class McpDirectory:
     """The servers as ``mcp.yml`` has them now.
 
-    ``generation`` marks the programs of this state folder's daemon.
+    ``generation`` marks the programs of this state folder's daemon. ``on_change`` is called when
+    the file, a decision, or what is known of a server is another.
     """
 
-    def __init__(self, layout: Layout, environ: Mapping[str, str], generation: str) -> None:
-        self.file = WatchedFile(layout.mcp_settings, partial(store.load, layout), McpSettings())
+    def __init__(
+        self,
+        layout: Layout,
+        environ: Mapping[str, str],
+        generation: str,
+        on_change: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.file = WatchedFile(
+            layout.mcp_settings, partial(store.load, layout), McpSettings(), on_change
+        )
         """The current content of ``mcp.yml``."""
+        self.states = ServerStates(on_change)
+        """What came of the last use of each server."""
         self._environ = environ
-        self._project = ProjectServers(layout)
+        self._project = ProjectServers(layout, on_change=on_change)
         self._generation = generation
         self._pool: McpPool | None = None
 
@@ -46,8 +60,24 @@ class McpDirectory:
         if self._pool is None:
             from agentd.agent.mcp_servers.pool import McpPool  # noqa: PLC0415 - few need it
 
-            self._pool = McpPool(self._generation)
+            self._pool = McpPool(self._generation, states=self.states)
         return self._pool
+
+    def count_running(self, name: str) -> int:
+        """Return in how many chats a server of this name works, started by the daemon itself."""
+        return self._pool.count_running(name) if self._pool else 0
+
+    async def list_project(
+        self, folder: str
+    ) -> tuple[tuple[ProjectServer, ...], tuple[ServerDecision, ...], tuple[str, ...]]:
+        """Return the servers of a folder's ``.mcp.json``, all decisions, and the problems."""
+        return await asyncio.to_thread(self._project.read, folder)
+
+    async def withdraw(self, digest: str) -> None:
+        """Forget a decision, and end the server; ``NotFound``."""
+        decision = await self._project.withdraw(digest)
+        if self._pool:
+            self._pool.end_project_server(decision.name)
 
     async def close(self) -> None:
         """End all servers."""
@@ -89,14 +119,21 @@ class McpDirectory:
         if not own and not theirs:
             return (), failures
         ready, problems = await asyncio.to_thread(self._prepare_all, own, theirs, settings)
+        for name, problem in problems:
+            self.states.note_problem(name, problem)
         return ready, (*failures, *problems)
 
     async def list_tools(self, server: McpServerSettings, folder: str) -> tuple[RemoteTool, ...]:
         """Start or call a server for a moment, and return its tools; an ``AgentdError`` if not."""
-        ready = await asyncio.to_thread(store.prepare_server, server, self._environ)
-        connection = self._get_pool().build(ready, folder)
-        await connection.open()
         try:
+            ready = await asyncio.to_thread(store.prepare_server, server, self._environ)
+            connection = self._get_pool().build(ready, folder)
+            await connection.open()
+        except AgentdError as error:
+            self.states.note_problem(server.name, error.message)
+            raise
+        try:
+            self.states.note_started(server.name, len(connection.tools))
             return connection.tools
         finally:
             await connection.close()

@@ -28,7 +28,7 @@ _SHOWN_END = 4
 _SHORTEST_SHOWN = 16
 
 
-class McpServerSettings(Struct, frozen=True, kw_only=True):
+class McpServerSettings(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A server: a program that is started (``command``), or an address (``url``)."""
 
     name: ServerName
@@ -215,7 +215,8 @@ def mask_value(value: str) -> str:
         return value
     if "${" in value and not _VARIABLE.sub("", value).strip().removeprefix("Bearer"):
         return value
-    return MASK + (value[-_SHOWN_END:] if len(value) >= _SHORTEST_SHOWN else "")
+    shown = value.strip()  # so that a form of single lines can send it back
+    return MASK + (shown[-_SHOWN_END:] if len(shown) >= _SHORTEST_SHOWN else "")
 
 
 def mask_server(server: McpServerSettings) -> dict[str, dict[str, str]]:
@@ -234,11 +235,12 @@ def keep_masked(new: Mapping[str, str], before: Mapping[str, str]) -> dict[str, 
     }
 
 
-def describe_launch(server: McpServerSettings) -> str:
-    """Describe how a server is started or called, for the person who is asked about it."""
+def describe_launch(server: McpServerSettings, *, masked: bool = False) -> str:
+    """Describe how a server is started or called: for the person who is asked, or masked."""
+    shown = mask_server(server) if masked else {"env": server.env, "headers": server.headers}
     lines = [" ".join(server.command) if server.command else server.url]
-    lines += [f"{name}={value}" for name, value in server.env.items()]
-    lines += [f"{name}: {value}" for name, value in server.headers.items()]
+    lines += [f"{name}={value}" for name, value in shown["env"].items()]
+    lines += [f"{name}: {value}" for name, value in shown["headers"].items()]
     return "\n".join(lines)
 
 
@@ -283,13 +285,6 @@ def fill_in(
         server.seconds,
         configured,
     )
-
-
-def replace_secrets(
-    server: McpServerSettings, env: dict[str, str], headers: dict[str, str]
-) -> McpServerSettings:
-    """Return a server with other variables and headers."""
-    return structs.replace(server, env=env, headers=headers)
 
 
 def mark_server(server: ReadyServer, marks: Mapping[str, str]) -> ReadyServer:

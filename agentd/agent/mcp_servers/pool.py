@@ -8,13 +8,17 @@ from msgspec import Struct
 from agentd.agent.mcp_servers.connection import McpConnection
 from agentd.agent.mcp_servers.http import HttpTransport
 from agentd.agent.mcp_servers.model import ReadyServer
+from agentd.agent.mcp_servers.states import ServerStates
 from agentd.agent.mcp_servers.stdio import StdioTransport
+from agentd.core.errors import AgentdError
 from agentd.core.tasks import BackgroundTasks
 
 IDLE_SECONDS = 300.0
 """The time that a chat's servers are kept after its turn."""
 MOST_IDLE_CHATS = 8
 """Chats whose servers are kept; those that are idle longest are ended first."""
+WITHDRAWN = "the permission to use it was withdrawn"
+"""Why a workspace's server was ended."""
 
 
 class _ChatServers(Struct):
@@ -30,7 +34,13 @@ class _ChatServers(Struct):
 class McpPool:
     """Starts servers and ends them. ``tag`` marks all programs of this daemon."""
 
-    def __init__(self, tag: str = "", idle_seconds: float = IDLE_SECONDS) -> None:
+    def __init__(
+        self,
+        tag: str = "",
+        idle_seconds: float = IDLE_SECONDS,
+        states: ServerStates | None = None,
+    ) -> None:
+        self._states = states or ServerStates()
         self._tag = tag
         self._idle_seconds = idle_seconds
         self._chats: dict[int, _ChatServers] = {}
@@ -42,6 +52,23 @@ class McpPool:
     def running(self) -> int:
         """The number of servers that are started or connected."""
         return sum(len(chat.servers) for chat in self._chats.values())
+
+    def count_running(self, name: str) -> int:
+        """Return in how many chats a server of this name works."""
+        chats = self._chats.values()
+        return sum(
+            one.server.name == name and not one.closed
+            for chat in chats
+            for one in chat.servers.values()
+        )
+
+    def end_project_server(self, name: str) -> None:
+        """End a workspace's server in all chats; a turn under way does not start it again."""
+        for chat in self._chats.values():
+            for key, one in list(chat.servers.items()):
+                if one.server.name == name and not one.server.configured:
+                    one.closed = one.closed or WITHDRAWN
+                    self._tasks.start(chat.servers.pop(key).close())
 
     def begin_turn(self, chat_id: int, folder: str) -> None:
         """Keep the chat's servers until ``end_turn``; in another folder they start anew."""
@@ -62,6 +89,7 @@ class McpPool:
         for key, server in list(chat.servers.items()):
             server.elicit = None
             if server.closed:
+                self._states.note_problem(server.server.name, server.closed)
                 self._tasks.start(chat.servers.pop(key).close())
         loop = asyncio.get_running_loop()
         chat.timer = loop.call_later(self._idle_seconds, self._drop, chat_id)
@@ -86,8 +114,13 @@ class McpPool:
             for old in [one for one in chat.servers.values() if one.server.name == server.name]:
                 self._tasks.start(chat.servers.pop(old.server.fingerprint).close())
             fresh = self.build(server, chat.folder)
-            await fresh.open()
+            try:
+                await fresh.open()
+            except AgentdError as error:
+                self._states.note_problem(server.name, error.message)
+                raise
             chat.servers[key] = fresh
+            self._states.note_started(server.name, len(fresh.tools))
             return fresh
 
     def build(self, server: ReadyServer, folder: str) -> McpConnection:
@@ -112,3 +145,5 @@ class McpPool:
         for key, server in chat.servers.items():
             self._locks.pop((chat_id, key), None)
             self._tasks.start(server.close())
+        if chat.servers:
+            self._states.note_stopped()

@@ -7,13 +7,16 @@ answers it is denied, and not asked again in this chat by this run of the daemon
 
 import asyncio
 import os
-from typing import Literal
-
-import msgspec
-from msgspec import Struct
+from collections.abc import Callable
 
 from agentd.agent.approvals import BY_NOBODY
 from agentd.agent.engine import Approver, Question
+from agentd.agent.mcp_servers.decisions import (
+    ServerDecision,
+    keep_decision,
+    load_decisions,
+    withdraw_decision,
+)
 from agentd.agent.mcp_servers.model import (
     PROJECT_FILE,
     McpServerSettings,
@@ -21,55 +24,27 @@ from agentd.agent.mcp_servers.model import (
     describe_launch,
     parse_project_file,
 )
-from agentd.core.clock import Clock, SystemClock, Timestamp
-from agentd.core.errors import AgentdError, ConfigError, ConfigProblem
+from agentd.core.clock import Clock, SystemClock
+from agentd.core.errors import AgentdError, ConfigError
 from agentd.storage import document
 from agentd.storage.layout import Layout
 
 LARGEST_FILE = 256 * 1024
-MOST_DECISIONS = 500
-"""The oldest ones are forgotten, and asked about again."""
 TOOL = "mcp_server"
 """The tool in the question about a server."""
-
-
-class ServerDecision(Struct, frozen=True):
-    """A person's decision about a server with this content."""
-
-    name: str
-    digest: str
-    allowed: bool
-    at: Timestamp
-
-
-class DecisionsFile(Struct, frozen=True):
-    """The content of ``mcp-decisions.json``."""
-
-    decisions: tuple[ServerDecision, ...] = ()
-    format: Literal[1] = 1
-
-
-def load_decisions(layout: Layout) -> tuple[ServerDecision, ...]:
-    """Return what was decided, the oldest first; ``ConfigError`` if the file is damaged.
-
-    Blocking.
-    """
-    path = layout.mcp_decisions
-    found = document.read_document(path, 2**20, own=True)
-    if found is None:
-        return ()
-    try:
-        return msgspec.json.decode(found.data, type=DecisionsFile).decisions
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        what = f"is damaged: {error}; delete it, and each server is asked about again"
-        raise ConfigError([ConfigProblem(path, 0, what)]) from error
 
 
 class ProjectServers:
     """Finds the allowed servers of a folder's ``.mcp.json``, and asks about the others."""
 
-    def __init__(self, layout: Layout, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        layout: Layout,
+        clock: Clock | None = None,
+        on_change: Callable[[], None] = lambda: None,
+    ) -> None:
         self._layout = layout
+        self._on_change = on_change
         self._clock = clock or SystemClock()
         self._unanswered: set[tuple[int, str]] = set()
         self._deciding = asyncio.Lock()
@@ -81,7 +56,7 @@ class ProjectServers:
 
         Without an ``approver`` nobody is asked.
         """
-        servers, problems = await asyncio.to_thread(_read, folder)
+        servers, problems = await asyncio.to_thread(read_project_file, folder)
         failures = [(PROJECT_FILE, problem) for problem in problems]
         allowed: list[McpServerSettings] = []
         for one in servers:
@@ -91,6 +66,24 @@ class ProjectServers:
             elif why:
                 failures.append((one.server.name, why))
         return tuple(allowed), tuple(failures)
+
+    def read(
+        self, folder: str
+    ) -> tuple[tuple[ProjectServer, ...], tuple[ServerDecision, ...], tuple[str, ...]]:
+        """Return the servers of a folder, all decisions, and what is wrong. Blocking."""
+        servers, problems = read_project_file(folder)
+        try:
+            return servers, load_decisions(self._layout), problems
+        except AgentdError as error:
+            return servers, (), (*problems, error.details or error.message)
+
+    async def withdraw(self, digest: str) -> ServerDecision:
+        """Forget and return a decision, so that the server is asked about again; ``NotFound``."""
+        async with self._deciding:
+            decision = await asyncio.to_thread(withdraw_decision, self._layout, digest)
+        self._unanswered = {one for one in self._unanswered if one[1] != digest}
+        self._on_change()
+        return decision
 
     async def _decide(
         self, one: ProjectServer, chat_id: int, approver: Approver | None
@@ -109,7 +102,8 @@ class ProjectServers:
             return f"it was not allowed: {answer.reason}"
         decision = ServerDecision(one.server.name, one.digest, answer.allowed, self._clock.now())
         async with self._deciding:
-            await asyncio.to_thread(self._keep, decision)
+            await asyncio.to_thread(keep_decision, self._layout, decision)
+        self._on_change()
         return None if answer.allowed else f"it was not allowed: {answer.reason}"
 
     def _find(self, digest: str) -> ServerDecision | None:
@@ -119,13 +113,9 @@ class ProjectServers:
             return None
         return next((one for one in known if one.digest == digest), None)
 
-    def _keep(self, decision: ServerDecision) -> None:
-        others = [one for one in load_decisions(self._layout) if one.digest != decision.digest]
-        kept = DecisionsFile((*others, decision)[-MOST_DECISIONS:])
-        document.replace_document(self._layout.mcp_decisions, msgspec.json.encode(kept) + b"\n")
 
-
-def _read(folder: str) -> tuple[tuple[ProjectServer, ...], tuple[str, ...]]:
+def read_project_file(folder: str) -> tuple[tuple[ProjectServer, ...], tuple[str, ...]]:
+    """Return the servers of a folder's ``.mcp.json``, and what is wrong with it. Blocking."""
     try:
         found = document.read_document(os.path.join(folder, PROJECT_FILE), LARGEST_FILE)
     except ConfigError as error:

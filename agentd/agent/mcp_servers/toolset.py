@@ -18,7 +18,7 @@ from agentd.agent.mcp_servers.messages import (
     name_tools,
 )
 from agentd.agent.mcp_servers.model import ReadyServer
-from agentd.agent.mcp_servers.pool import McpPool
+from agentd.agent.mcp_servers.pool import WITHDRAWN, McpPool
 from agentd.agent.mcp_servers.turn_tools import McpToolUse
 from agentd.agent.text import sanitize
 from agentd.core.errors import (
@@ -144,6 +144,8 @@ class McpToolset:
         if connection is None:
             near = suggest_name(name, self._connections)
             raise NotFound(f"There is no MCP server {name[:100]}{near}")
+        if connection.closed == WITHDRAWN:
+            raise Forbidden(f"The MCP server {name}: {WITHDRAWN}.")
         if connection.closed and name not in self._restarted:
             self._restarted.add(name)
             return await self._connect(name)

@@ -1429,6 +1429,21 @@ export type MatchView = {
   excerpt: string;
 };
 
+export type McpProjectServerView = {
+  id: string;
+  name: string;
+  launch: string;
+  decision: "allowed" | "denied" | "undecided";
+  decidedAt: string | null;
+  isPresent: boolean;
+};
+
+export type McpProjectView = {
+  ignored: boolean;
+  servers: McpProjectServerView[];
+  problems: string[];
+};
+
 export type McpServerCheckView = {
   ok: boolean;
   tools: McpToolView[];
@@ -1448,9 +1463,18 @@ export type McpServerForm = {
   seconds?: number;
 };
 
+export type McpServerStateView = {
+  running: number;
+  tools: number | null;
+  problem: string;
+  at: string | null;
+};
+
 export type McpServersView = {
   servers: McpServerForm[];
   problems: string[];
+  states: Record<string, McpServerStateView>;
+  project: McpProjectView;
 };
 
 export type McpToolView = {

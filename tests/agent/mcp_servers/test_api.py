@@ -4,15 +4,19 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import ANY
 
 import pytest
 
+from agentd.agent.mcp_servers.decisions import ServerDecision, keep_decision, load_decisions
 from agentd.agent.mcp_servers.model import DEFAULT_SECONDS
+from agentd.agent.mcp_servers.project import read_project_file
 from tests.auth.test_login import Browser, add_users
 from tests.support.daemon import Serving
 
 SERVER = Path(__file__).parent / "sdk_server.py"
 COMMAND = [sys.executable, "-W", "ignore", str(SERVER), "stdio"]
+AT = "2026-01-01T00:00:00.000Z"
 SECRET = "mint-0123456789abcdef"
 
 
@@ -28,7 +32,9 @@ def read_file(admin: Browser) -> str:
 
 
 def test_a_server_is_added_changed_tried_out_and_removed(admin: Browser) -> None:
-    assert admin.send("GET", "/api/mcp-servers").json() == {"servers": [], "problems": []}
+    nothing = {"ignored": False, "servers": [], "problems": []}
+    empty = {"servers": [], "problems": [], "states": {}, "project": nothing}
+    assert admin.send("GET", "/api/mcp-servers").json() == empty
     wish = {"name": "tea", "command": COMMAND, "env": {"TOKEN": SECRET, "OTHER": "env:OTHER"}}
     made = admin.send("POST", "/api/mcp-servers", wish)
     shown = {
@@ -41,6 +47,7 @@ def test_a_server_is_added_changed_tried_out_and_removed(admin: Browser) -> None
     changed = {**shown, "enabled": False, "env": {"TOKEN": "****cdef"}, "allow": ["add"]}
     assert admin.send("PUT", "/api/mcp-servers/tea", changed).json() == changed
     assert SECRET in read_file(admin) and "OTHER" not in read_file(admin)
+    assert "url" not in read_file(admin) and "engines" not in read_file(admin), "no defaults"
     assert admin.send("GET", "/api/mcp-servers").json()["servers"] == [changed]
     assert admin.send("DELETE", "/api/mcp-servers/tea").status == 204
     assert admin.send("DELETE", "/api/mcp-servers/tea").status == 404
@@ -53,9 +60,54 @@ def test_a_check_lists_the_tools_or_says_what_is_wrong(admin: Browser) -> None:
     found = admin.send("POST", "/api/mcp-servers/tea/check").json()
     assert found["ok"] and not found["problem"]
     assert {"name": "add", "description": "Add two numbers.", "reads": True} in found["tools"]
+    states = admin.send("GET", "/api/mcp-servers").json()["states"]
+    assert states["gone"] == {"running": 0, "tools": None, "problem": "", "at": None}
+    assert states["tea"] == {"running": 0, "tools": len(found["tools"]), "problem": "", "at": ANY}
     wrong = admin.send("POST", "/api/mcp-servers/gone/check").json()
     assert not wrong["ok"] and "not installed" in wrong["problem"]
+    state = admin.send("GET", "/api/mcp-servers").json()["states"]["gone"]
+    assert (state["problem"], state["tools"]) == (wrong["problem"], None)
     assert admin.send("POST", "/api/mcp-servers/none/check").status == 404
+
+
+def test_the_workspaces_servers_are_listed_with_their_decisions_which_are_withdrawn(
+    admin: Browser, tmp_path: Path
+) -> None:
+    servers = {
+        "lint": {"command": "lint", "args": ["-q"], "env": {"KEY": SECRET}},
+        "web": {"type": "http", "url": "https://docs.example/mcp"},
+        "old": {"type": "sse", "url": "https://docs.example/sse"},
+    }
+    folder = Path(admin.daemon.settings.workspace)
+    (folder / ".mcp.json").write_text(json.dumps({"mcpServers": servers}))
+    layout = admin.daemon.layout
+    (lint, web), _ = read_project_file(str(folder))
+    keep_decision(layout, ServerDecision("lint", lint.digest, True, AT))
+    keep_decision(layout, ServerDecision("gone", "f" * 64, False, AT))
+    shown = admin.send("GET", "/api/mcp-servers").json()
+    assert shown["project"]["servers"] == [
+        {
+            **{"id": lint.digest, "name": "lint", "launch": "lint -q\nKEY=****cdef"},
+            **{"decision": "allowed", "decidedAt": AT, "isPresent": True},
+        },
+        {
+            **{"id": web.digest, "name": "web", "launch": "https://docs.example/mcp"},
+            **{"decision": "undecided", "decidedAt": None, "isPresent": True},
+        },
+        {
+            **{"id": "f" * 64, "name": "gone", "launch": ""},
+            **{"decision": "denied", "decidedAt": AT, "isPresent": False},
+        },
+    ]
+    assert "sse is not supported" in shown["project"]["problems"][0]
+    assert set(shown["states"]) == {"lint", "web"}
+    for one in (lint.digest, "f" * 64):
+        assert admin.send("DELETE", f"/api/mcp-servers/decisions/{one}").status == 204
+        assert admin.send("DELETE", f"/api/mcp-servers/decisions/{one}").status == 404
+    assert not load_decisions(layout)
+    Path(layout.mcp_decisions).write_text("{")
+    (problem,) = admin.send("GET", "/api/mcp-servers").json()["project"]["problems"][1:]
+    assert "delete it, and each server is asked about again" in problem
 
 
 def test_headers_are_not_sent_to_another_address_by_their_mask(admin: Browser) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from agentd.agent.mcp_servers.decisions import load_decisions
 from tests.agent.served import ServedAgent
 from tests.supplier.steps import Call, Say
 from tests.supplier.supplier import Supplier
@@ -45,6 +46,34 @@ def served(tmp_path: Path, supplier: Supplier) -> ServedAgent:
     path.chmod(0o600)
     (tmp_path / "config" / "models.yml").chmod(0o600)
     return made
+
+
+WAITS = "while ! test -e go; do sleep 0.02; done; exec"
+
+
+def test_a_decision_outlives_a_daemon_that_is_killed_before_its_use(
+    served: ServedAgent, supplier: Supplier
+) -> None:
+    command = f'{WAITS} "$0" -W ignore "$1" stdio'
+    entry = {"command": "sh", "args": ["-c", command, sys.executable, str(SERVER)]}
+    (served.workspace / ".mcp.json").write_text(json.dumps({"mcpServers": {"shop": entry}}))
+    (served.folder / "config" / "mcp.yml").unlink()
+    supplier.script(Say("Never."))
+    with served.running() as caller:
+        chat = caller.create_chat("Add.")
+        assert caller.allow(chat)["tool"] == "mcp_server"
+        path = Path(served.process.layout.mcp_decisions)
+        until(path.exists)
+        served.process.end(signal.SIGKILL)
+    assert not supplier.requests, "the server did not start, nor the model's part"
+    (served.workspace / "go").touch()
+    with served.running() as caller:
+        caller.append(chat, "Again.")
+        until(lambda: len(caller.wait_until_idle(chat)) > 2)
+        assert not caller.client.get("/api/chat/approvals")["approvals"]
+        offered = json.dumps(supplier.requests[-1].body["tools"])
+        assert "mcp__shop__add" in offered
+    assert [one.name for one in load_decisions(served.process.layout)] == ["shop"]
 
 
 def test_no_server_outlives_a_stopped_or_killed_daemon(

@@ -12,10 +12,11 @@ import pytest
 
 from agentd.agent.approval_rules import ApprovalPolicy, ApprovalRule, decide
 from agentd.agent.engine import ApprovalAnswer, EngineEvent, Question, ToolUsed
+from agentd.agent.mcp_servers.decisions import load_decisions
 from agentd.agent.mcp_servers.directory import McpDirectory
-from agentd.agent.mcp_servers.project import load_decisions
+from agentd.agent.mcp_servers.turn_tools import McpToolUse
 from agentd.chats.approval import Approval
-from agentd.core.errors import ConfigError
+from agentd.core.errors import ConfigError, Forbidden, Unavailable
 from agentd.storage.layout import Layout
 from tests.agent.engines.native.scene import Person, Scene, list_used_tools
 from tests.supplier.steps import Call, Say
@@ -41,15 +42,21 @@ def scene(tmp_path: Path, supplier: Supplier) -> Scene:
     return Scene(root, supplier)
 
 
+def write_settings(layout: Layout, *servers: dict[str, Any]) -> None:
+    """Write ``mcp.yml`` with these servers."""
+    Path(layout.config).mkdir(mode=0o700)
+    path = Path(layout.mcp_settings)
+    path.write_text(json.dumps({"servers": servers}))
+    path.chmod(0o600)
+
+
 def run(scene: Scene, *servers: dict[str, Any]) -> list[EngineEvent]:
     """Run a turn with these servers in ``mcp.yml``."""
-    config = scene.root.parent / "config"
-    config.mkdir(mode=0o700)
-    (config / "mcp.yml").write_text(json.dumps({"servers": servers}))
-    (config / "mcp.yml").chmod(0o600)
+    layout = Layout(str(scene.root / "state"), str(scene.root.parent / "config"))
+    write_settings(layout, *servers)
 
     async def run_turn() -> list[EngineEvent]:
-        directory = McpDirectory(Layout(str(scene.root / "state"), str(config)), {}, "")
+        directory = McpDirectory(layout, {}, "")
         scene.open_mcp = partial(directory.open_turn, str(scene.root))
         try:
             return await scene.collect_events()
@@ -235,6 +242,61 @@ def test_a_server_of_the_workspace_is_asked_about_once_until_it_changes(scene: S
     assert not tools and asked == [f"{' '.join(COMMAND)}\nMORE=1"]
     tools, failures, asked = open_project(scene, allow)
     assert (tools, failures, asked) == ([], [], []), "a person's no is remembered, too"
+
+
+def test_a_withdrawn_server_is_ended_at_once_and_asked_about_again(scene: Scene) -> None:
+    write_project(scene)
+    layout = Layout(str(scene.root / "state"), str(scene.root.parent / "config"))
+    changes: list[str] = []
+    use = McpToolUse("mcp__shop__add", {"a": 1, "b": 2})
+
+    async def run_turns() -> None:
+        directory = McpDirectory(layout, {}, "", lambda: changes.append("change"))
+        person = Person()
+        try:
+            tools = await directory.open_turn(str(scene.root), 1, person)
+            assert (await tools.use(use, person, "")).text == "3"
+            assert directory.count_running("shop") == 1
+            (decision,) = load_decisions(layout)
+            changes.clear()
+            await directory.withdraw(decision.digest)
+            assert changes
+            assert directory.count_running("shop") == 0 and not load_decisions(layout)
+            with pytest.raises(Forbidden, match="the permission to use it was withdrawn"):
+                await tools.use(use, person, "")
+            tools.close()
+            person.asked.clear()
+            (await directory.open_turn(str(scene.root), 1, person)).close()
+            assert [one.tool for one in person.asked] == ["mcp_server"]
+            assert directory.count_running("shop") == 1
+        finally:
+            await directory.close()
+
+    asyncio.run(run_turns())
+
+
+def test_the_state_of_a_server_tells_its_last_start_and_end(scene: Scene) -> None:
+    layout = Layout(str(scene.root / "state"), str(scene.root.parent / "config"))
+    write_settings(layout, TEA, {"name": "gone", "command": ["no-such-program-here"]})
+
+    async def run_turn() -> None:
+        directory = McpDirectory(layout, {}, "")
+        try:
+            tools = await directory.open_turn(str(scene.root), 1, scene.person)
+            tea, gone = directory.states.get("tea"), directory.states.get("gone")
+            assert tea and tea.tools and not tea.problem
+            assert gone and gone.tools is None and "not installed" in gone.problem
+            assert (directory.count_running("tea"), directory.count_running("gone")) == (1, 0)
+            with pytest.raises(Unavailable):
+                await tools.use(McpToolUse("mcp__tea__die", {}), scene.person, "")
+            assert directory.count_running("tea") == 0
+            tools.close()
+            tea = directory.states.get("tea")
+            assert tea and "it ended with exit code" in tea.problem
+        finally:
+            await directory.close()
+
+    asyncio.run(run_turn())
 
 
 def test_nobody_there_means_denied_and_is_not_remembered_for_good(scene: Scene) -> None:

@@ -1,0 +1,241 @@
+"""``agentd mcp-servers``: the MCP servers that the agents use, whether or not the daemon runs."""
+
+import argparse
+import asyncio
+import json
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+
+import msgspec
+
+from agentd.agent.mcp_servers import store
+from agentd.agent.mcp_servers.decisions import ServerDecision, load_decisions, withdraw_decision
+from agentd.agent.mcp_servers.directory import McpDirectory
+from agentd.agent.mcp_servers.messages import RemoteTool
+from agentd.agent.mcp_servers.model import DEFAULT_SECONDS, McpServerSettings
+from agentd.agent.mcp_servers.views import make_check_view, make_form
+from agentd.cli.options import (
+    Subcommands,
+    add_json_option,
+    resolve_config,
+    resolve_layout,
+    to_sentence,
+)
+from agentd.cli.output import excerpt, print_result, print_table
+from agentd.core.errors import BadRequest, NotFound, Unavailable
+from agentd.storage.layout import Layout
+
+EXAMPLES = """\
+examples:
+  agentd mcp-servers                         list the servers of mcp.yml
+  agentd mcp-servers add github --env GITHUB_TOKEN=env:GITHUB_TOKEN --allow 'get_*' -- \\
+      npx -y @modelcontextprotocol/server-github
+  agentd mcp-servers add docs --url https://docs.example/mcp --header 'Authorization: env:DOCS'
+  agentd mcp-servers test github             start it for a moment, and list its tools
+  agentd mcp-servers decisions               what was decided about servers of .mcp.json
+  agentd mcp-servers withdraw lint           ask about it again
+
+mcp.yml in the config folder may be edited by hand; comments are preserved, and a running daemon
+follows it. Others can read the arguments of a command: write env:NAME or file:/PATH for a secret.
+
+exit codes: 0 done, 1 failed (no such server, or it does not work), 2 wrong usage
+"""
+
+_CHECK_SECONDS = 90.0
+_SHORT_ID = 12
+_VERBS = {
+    "list": "list the servers of mcp.yml",
+    "add": "add a server to mcp.yml",
+    "remove": "remove a server from mcp.yml",
+    "test": "start or call a server for a moment, and list its tools",
+    "decisions": "list what was decided about servers of .mcp.json",
+    "withdraw": "withdraw such a decision: it is asked about again",
+}
+
+
+def add_parser(commands: Subcommands) -> None:
+    """Register the command with argparse."""
+    parser = commands.add_parser(
+        "mcp-servers",
+        help="add, list, test and remove the MCP servers that agents use",
+        description="Manage the MCP servers whose tools the agents use (mcp.yml).",
+        epilog=EXAMPLES,
+    )
+    add_json_option(parser)
+    parser.set_defaults(run=run, verb="list")
+    verbs = parser.add_subparsers(title="verbs", metavar="VERB")
+    for verb, description in _VERBS.items():
+        one = verbs.add_parser(verb, help=description, description=to_sentence(description))
+        if verb in ("add", "remove", "test"):
+            one.add_argument("name", metavar="NAME", help="name of the server")
+        if verb == "add":
+            _add_server_options(one)
+        if verb == "withdraw":
+            one.add_argument("decision", metavar="NAME|ID", help="of decisions")
+        one.add_argument(
+            "--json", action="store_true", default=argparse.SUPPRESS, help="print JSON"
+        )
+        one.set_defaults(verb=verb)
+
+
+def _add_server_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--command",
+        nargs=argparse.REMAINDER,
+        default=[],
+        help="the program with its arguments; the last option",
+    )
+    parser.add_argument("--url", default="", help="address of a server, in place of a program")
+    parser.add_argument(
+        "--env", metavar="NAME=VALUE", action="append", default=[], help="variable of the program"
+    )
+    parser.add_argument(
+        "--header", metavar="'NAME: VALUE'", action="append", default=[], help="of each request"
+    )
+    parser.add_argument(
+        "--allow", metavar="TOOL", action="append", default=[], help="tool that needs no approval"
+    )
+    parser.add_argument(
+        "--allow-reading", action="store_true", help="nor do tools that it says only read"
+    )
+    parser.add_argument(
+        "--engine", metavar="ENGINE", action="append", default=[], help="only for this engine"
+    )
+    parser.add_argument(
+        "--seconds", type=int, default=DEFAULT_SECONDS, help="for a call without progress"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Carry out one verb; raises what is wrong with the files."""
+    layout = resolve_layout(args)
+    match args.verb:
+        case "add":
+            server = store.open_entries(layout).add(_build_server(args))
+            shown = msgspec.to_builtins(make_form(server))
+            print_result(f"{server.name} was added to mcp.yml", shown, as_json=args.json)
+        case "remove":
+            store.open_entries(layout).remove(args.name)
+            result = {"name": args.name, "done": "was removed"}
+            print_result(f"{args.name} was removed", result, as_json=args.json)
+        case "test":
+            return _test(args, layout)
+        case "decisions":
+            _list_decisions(load_decisions(layout), as_json=args.json)
+        case "withdraw":
+            _withdraw(args, layout)
+        case _:
+            _list(store.load(layout).all, as_json=args.json)
+    return 0
+
+
+def _build_server(args: argparse.Namespace) -> McpServerSettings:
+    values = {
+        "name": args.name,
+        "command": args.command,
+        "env": dict(_split(pair, "=", "--env NAME=VALUE") for pair in args.env),
+        "url": args.url,
+        "headers": dict(_split(pair, ":", "--header 'NAME: VALUE'") for pair in args.header),
+        "allow": args.allow,
+        "allow_reading": args.allow_reading,
+        "engines": args.engine,
+        "seconds": args.seconds,
+    }
+    try:
+        return msgspec.convert(values, McpServerSettings)
+    except msgspec.ValidationError as error:
+        raise BadRequest(f"The MCP server is not valid: {error}") from None
+
+
+def _split(pair: str, between: str, expected: str) -> tuple[str, str]:
+    name, found, value = pair.partition(between)
+    if not found:
+        raise BadRequest(f"Expected {expected}")
+    return name.strip(), value.strip()
+
+
+def _list(servers: Sequence[McpServerSettings], *, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps([msgspec.to_builtins(make_form(one)) for one in servers]))
+    elif servers:
+        print_table([_describe(one) for one in servers])
+    else:
+        print(
+            "no servers; add one with: agentd mcp-servers add NAME --command PROGRAM",
+            file=sys.stderr,
+        )
+
+
+def _describe(server: McpServerSettings) -> tuple[str, str, str]:
+    engines = ",".join(server.engines) or "all engines"
+    launch = server.url or shlex.join(server.command)
+    return server.name, engines if server.enabled else "off", excerpt(launch)
+
+
+def _test(args: argparse.Namespace, layout: Layout) -> int:
+    """Start or call a server in the workspace, with this command's environment."""
+    found = next((one for one in store.load(layout).all if one.name == args.name), None)
+    if found is None:
+        raise NotFound(f'There is no MCP server "{args.name}" in mcp.yml')
+    folder = resolve_config(args).settings.workspace
+    try:
+        tools = asyncio.run(_list_tools(layout, found, folder))
+    except TimeoutError:
+        raise Unavailable(f"It did not answer within {_CHECK_SECONDS:.0f} seconds.") from None
+    if args.json:
+        print(msgspec.json.encode(make_check_view(tools)).decode())
+    else:
+        rows = [(one.name, "reads" if one.reads else "", excerpt(one.description)) for one in tools]
+        print_table(rows) if rows else print("it works, and offers no tools", file=sys.stderr)
+    return 0
+
+
+async def _list_tools(
+    layout: Layout, server: McpServerSettings, folder: str
+) -> Sequence[RemoteTool]:
+    async with asyncio.timeout(_CHECK_SECONDS):
+        return await McpDirectory(layout, os.environ, "").list_tools(server, folder)
+
+
+def _list_decisions(decisions: Sequence[ServerDecision], *, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps([_to_plain(one) for one in decisions]))
+    elif decisions:
+        print_table([_describe_decision(one) for one in decisions])
+    else:
+        print("nothing was decided about servers of a .mcp.json", file=sys.stderr)
+
+
+def _to_plain(decision: ServerDecision) -> dict[str, object]:
+    outcome = "allowed" if decision.allowed else "denied"
+    return {
+        "id": decision.digest,
+        "name": decision.name,
+        "decision": outcome,
+        "decidedAt": decision.at,
+    }
+
+
+def _describe_decision(one: ServerDecision) -> tuple[str, str, str, str]:
+    return one.digest[:_SHORT_ID], "allowed" if one.allowed else "denied", one.at, one.name
+
+
+def _withdraw(args: argparse.Namespace, layout: Layout) -> None:
+    """Withdraw the decision with this id or the beginning of it, or all about this name."""
+    wanted = args.decision
+    known = load_decisions(layout)
+    named = [one for one in known if one.name == wanted]
+    found = named or [one for one in known if len(wanted) >= 4 and one.digest.startswith(wanted)]
+    if not found:
+        raise NotFound(
+            f'No decision has the name or id "{wanted[:100]}"',
+            "agentd mcp-servers decisions lists them",
+        )
+    if not named and len(found) > 1:
+        raise BadRequest(f'Several decisions begin with "{wanted[:100]}"')
+    for one in found:
+        withdraw_decision(layout, one.digest)
+    text = f"{found[0].name} is asked about again"
+    print_result(text, [_to_plain(one) for one in found], as_json=args.json)
