@@ -219,20 +219,22 @@ _EDIT_ERRORS = (BadRequest, Conflict, Unavailable)
 _ONE = "/api/mcp-servers/{name}"
 
 
+_build_route = partial(
+    Route, group=RouteGroup.EXTENDED, section="4, extended surface", role="administrator"
+)
+
+
 def routes(endpoints: McpServerEndpoints) -> tuple[Route, ...]:
     """Return the routes for administrators: a server's command is a program that is started."""
-    build = partial(
-        Route, group=RouteGroup.EXTENDED, section="4, extended surface", role="administrator"
-    )
     return (
-        build(
+        _build_route(
             "GET",
             "/api/mcp-servers",
             endpoint=endpoints.list_mcp_servers,
             summary="The MCP servers whose tools agents use, with their states, secrets masked.",
             response_type=McpServersView,
         ),
-        build(
+        _build_route(
             "POST",
             "/api/mcp-servers",
             endpoint=endpoints.add_mcp_server,
@@ -243,7 +245,13 @@ def routes(endpoints: McpServerEndpoints) -> tuple[Route, ...]:
             status=201,
             errors=_EDIT_ERRORS,
         ),
-        build(
+        *_list_routes_of_one(endpoints),
+    )
+
+
+def _list_routes_of_one(endpoints: McpServerEndpoints) -> tuple[Route, ...]:
+    return (
+        _build_route(
             "PUT",
             _ONE,
             endpoint=endpoints.replace_mcp_server,
@@ -253,7 +261,7 @@ def routes(endpoints: McpServerEndpoints) -> tuple[Route, ...]:
             response_type=McpServerForm,
             errors=(*_EDIT_ERRORS, NotFound),
         ),
-        build(
+        _build_route(
             "DELETE",
             _ONE,
             endpoint=endpoints.remove_mcp_server,
@@ -261,7 +269,7 @@ def routes(endpoints: McpServerEndpoints) -> tuple[Route, ...]:
             status=204,
             errors=(*_EDIT_ERRORS, NotFound),
         ),
-        build(
+        _build_route(
             "DELETE",
             "/api/mcp-servers/decisions/{id}",
             endpoint=endpoints.withdraw_mcp_decision,
@@ -269,7 +277,7 @@ def routes(endpoints: McpServerEndpoints) -> tuple[Route, ...]:
             status=204,
             errors=(NotFound, Unavailable),
         ),
-        build(
+        _build_route(
             "POST",
             f"{_ONE}/check",
             endpoint=endpoints.check_mcp_server,
