@@ -4,7 +4,7 @@ A part of the composition root (``daemon``).
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import tzinfo
 from functools import partial
 
@@ -19,6 +19,7 @@ from agentd.gateway.admin.api.codes import CodeEndpoints
 from agentd.gateway.admin.api.licence import LicenceEndpoints
 from agentd.gateway.admin.api.limits import LimitEndpoints
 from agentd.gateway.admin.api.metrics import MetricsEndpoints
+from agentd.gateway.admin.api.overview import OverviewEndpoints
 from agentd.gateway.admin.api.reports import ReportEndpoints
 from agentd.gateway.admin.api.requests import RequestEndpoints
 from agentd.gateway.admin.api.routes import MonitoringEndpoints, list_monitoring_routes
@@ -31,6 +32,7 @@ from agentd.gateway.keys.keyring import Keyring
 from agentd.gateway.keys.model import casefold_name, is_key_id
 from agentd.gateway.keys.store import AccessKeyRepository
 from agentd.gateway.ledger.bodies import StoredExchange
+from agentd.gateway.limits.nearest_limits import NearestLimits
 from agentd.gateway.service_log.note import ServiceLogFilter, ServiceLogPage
 from agentd.gateway.service_log.store import read_page as notes_page
 from agentd.http.routing import Route
@@ -49,6 +51,8 @@ def build_report_routes(
     ledger, licence, keys = gateway.ledger, gateway.licence, auth.access
     key_id = partial(_find_key_id, keys)
     monitor = _GatewayMonitor(gateway)
+    source = _SummarySource(gateway, keys, exporter, layout, clock)
+    summaries = SummaryEndpoints(source, ledger, licence, clock)
 
     def get_zone() -> tzinfo:
         return ledger.zone
@@ -70,9 +74,8 @@ def build_report_routes(
             limits=LimitEndpoints(keys, gateway.meters, gateway.model_spend, clock),
             metrics=MetricsEndpoints(monitor, keys, clock),
             channel_state=ChannelStateEndpoints(monitor, clock),
-            summary=SummaryEndpoints(
-                _SummarySource(gateway, keys, exporter, layout), ledger, licence, clock
-            ),
+            summary=summaries,
+            overview=OverviewEndpoints(source, ledger, licence, summaries),
             licence=LicenceEndpoints(licence, journal),
             codes=CodeEndpoints(auth.sessions.issue_code, journal),
         )
@@ -80,12 +83,24 @@ def build_report_routes(
 
 
 class _SummarySource:
-    """Satisfies ``gateway.admin.api.summary.Gateway``."""
+    """Satisfies ``GatewaySummary`` of the summary and ``OverviewGateway`` of the overview."""
 
     def __init__(
-        self, gateway: ModelGateway, keys: AccessKeyRepository, exporter: Exporter, layout: Layout
+        self,
+        gateway: ModelGateway,
+        keys: AccessKeyRepository,
+        exporter: Exporter,
+        layout: Layout,
+        clock: Clock,
     ) -> None:
         self._exporter = exporter
+        self.find_nearest_limits = NearestLimits(
+            lambda: keys.keys,
+            lambda: gateway.budgets.current,
+            gateway.meters,
+            gateway.model_spend,
+            clock,
+        ).find
         self._gateway = gateway
         self._book = keys
         self._inspection = GatewayInspection(layout)
@@ -112,6 +127,17 @@ class _SummarySource:
     def export_problem(self) -> str:
         """Why the ledger cannot be exported now."""
         return self._exporter.problem
+
+    @property
+    def configuration(self) -> Sequence[object]:
+        """The objects of the files in force."""
+        gateway = self._gateway
+        files = gateway.channels.current, gateway.get_models(), gateway.budgets.current
+        return (self._book.keys, *files)
+
+    def list_channels(self) -> Iterable[tuple[str, bool]]:
+        """Return the name of each channel, and whether it is enabled."""
+        return [(one.name, one.enabled) for one in self._gateway.channels.current.values()]
 
     async def find_problems(self) -> Sequence[ConfigProblem]:
         """Return all problems that ``agentd proxy check`` finds in the files."""

@@ -119,6 +119,10 @@ class ChannelHealth(Struct, frozen=True, kw_only=True):
     """Its keys, if it has several."""
 
 
+_UNUSED, _DISABLED = ChannelHealth(state="ok"), ChannelHealth(state="disabled")
+"""The health of channels that were not used since the start."""
+
+
 class _History(Struct):
     """The recent history of a channel."""
 
@@ -331,7 +335,10 @@ class Router:
         return [choice for _, choice in sorted(patient, key=lambda pair: pair[0].until)[:1]]
 
     def _describe_health(self, channel: Channel) -> ChannelHealth:
-        now, record = self._now(), self._records.get(channel.name, _History())
+        known = self._records.get(channel.name)
+        if known is None and not self._cooldowns.by_place and not channel.keys:
+            return _UNUSED if channel.enabled else _DISABLED
+        now, record = self._now(), known or _History()
         rests = self._cooldowns.find_by_model(channel)
         whole = rests.get("")
         seconds = whole.until - now if whole else 0.0

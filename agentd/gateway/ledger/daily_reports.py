@@ -8,6 +8,7 @@ The present day stays in memory. Every method blocks, and belongs to one thread.
 
 import logging
 import os
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
@@ -49,6 +50,8 @@ MAX_UNSAVED_LINES = 10_000
 """Lines that a report of the present day may be behind while the daemon works."""
 TORN_DAYS = 3
 """The last days that were written to when a crash came."""
+_SAME_STAMP_NS = 1_000_000_000
+"""Nanoseconds within which two changes of a folder may bear the same stamp."""
 _REPAIR_FLAGS = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
@@ -78,6 +81,8 @@ class DailyReports:
         """The reports that were opened, with their size and modification time."""
         self._paths: dict[str, tuple[str, str]] = {}
         """The paths of each day's requests and of its report: joining takes as long as a stat."""
+        self._listed: tuple[tuple[int, ...], list[str]] | None = None
+        """All days, and when the folders had changed last."""
         self._corrupt: set[str] = set()
         """Days whose report proved to be damaged."""
         self._rollups = RollupStore(layout, self.list_days, self.get_day)
@@ -106,9 +111,15 @@ class DailyReports:
                 self._corrupt.add(error.day)
 
     def list_days(self) -> list[str]:
-        """List all days in order."""
-        days = {*list_days(self._layout.ledger), *list_days(self._layout.ledger_reports)}
-        return sorted(days)
+        """List all days in order, from memory while no file was made or deleted."""
+        folders = self._layout.ledger, self._layout.ledger_reports
+        stamps = tuple(map(_get_folder_stamp, folders))
+        if self._listed is None or self._listed[0] != stamps:
+            days = sorted({day for folder in folders for day in list_days(folder)})
+            if max(stamps) > time.time_ns() - _SAME_STAMP_NS:
+                return days
+            self._listed = stamps, days
+        return list(self._listed[1])
 
     def get_day(self, day: str) -> DayReport:
         """Return the current report of a day. Raises ``Unavailable`` if it cannot be read."""
@@ -309,6 +320,13 @@ def prepare_folders(layout: Layout) -> None:
                 repair_end(file.fileno(), path)
     except Unavailable as error:
         log.error("the ledger cannot be written: %s", error.message)
+
+
+def _get_folder_stamp(folder: str) -> int:
+    """Return when files of a folder were made or deleted last, in ns; 0 without it."""
+    with translate_os_errors(folder, "read"):
+        found = stat_file(folder)
+    return found.st_mtime_ns if found else 0
 
 
 def _get_expected_stamp(report: DayReportFile) -> tuple[int, int]:

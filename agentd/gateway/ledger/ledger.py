@@ -32,7 +32,7 @@ from agentd.gateway.ledger.spend_counting import SpendCounting
 from agentd.gateway.ledger.writer import LedgerWriter
 from agentd.gateway.limits.spend_by_quarter_hour import SpendByQuarterHour
 from agentd.gateway.pricing.repricing import PricesOf, RepricingSummary
-from agentd.gateway.reports.overview import LedgerOverview
+from agentd.gateway.reports.overview import DayFigures, LedgerOverview
 from agentd.gateway.reports.reports import (
     EVERYTHING,
     GroupBy,
@@ -77,6 +77,7 @@ class Ledger:
         )
         self._queries = LedgerQueries(self._days, clock.now, lambda: self.zone)
         self._overview: tuple[object, LedgerOverview] | None = None
+        self._figures: tuple[object, DayFigures] | None = None
         self._thread = ThreadPoolExecutor(1, "ledger days")
         self._writer: LedgerWriter | None = None
         self._pending = PendingCalls(1)
@@ -219,15 +220,27 @@ class Ledger:
 
     async def get_overview(self) -> LedgerOverview:
         """Return a summary of the current day and month; cached until something is recorded."""
-        now = (
+        now = self.version
+        if self._overview is None or self._overview[0] != now:
+            self._overview = now, await self._query(self._queries.get_overview)
+        return self._overview[1]
+
+    async def get_day_figures(self) -> DayFigures:
+        """Return the current day beside the one before; cached until something is recorded."""
+        now = self.version
+        if self._figures is None or self._figures[0] != now:
+            self._figures = now, await self._query(self._queries.get_day_figures)
+        return self._figures[1]
+
+    @property
+    def version(self) -> object:
+        """Differs once something was recorded or repriced, and after ``OVERVIEW_SECONDS``."""
+        return (
             self._change_count,
             self.zone,
             self._clock.now()[:13],
             int(self._clock.monotonic() / OVERVIEW_SECONDS),
         )
-        if self._overview is None or self._overview[0] != now:
-            self._overview = now, await self._query(self._queries.get_overview)
-        return self._overview[1]
 
     async def build_rollups(self) -> None:
         """Write missing rollups of closed days, one by one so that reports come between.

@@ -28,7 +28,7 @@ from agentd.gateway.ledger.daily_reports import DailyReports, DayReport
 from agentd.gateway.ledger.daily_totals import Cell, Figures, RequestTotals, ResponseTimes
 from agentd.gateway.ledger.day_report import DayFold
 from agentd.gateway.reports import reports
-from agentd.gateway.reports.overview import CorruptDay, LedgerOverview
+from agentd.gateway.reports.overview import CorruptDay, DayFigures, LedgerOverview
 from agentd.gateway.reports.reports import (
     EVERYTHING,
     GroupBy,
@@ -55,6 +55,12 @@ HISTOGRAM_WEIGHT = 50
 TOP_MODELS = 5
 """Number of models in an overview."""
 
+TOP_CHANNELS = 8
+"""Number of channels whose figures of a day are read."""
+
+_TEN_SECONDS = len("2026-01-31T07:30:0")
+"""The length of a moment without its last digit of seconds."""
+
 ALL_ROWS = slice(None)
 """All rows of a report."""
 
@@ -71,6 +77,7 @@ class LedgerQueries:
         self._days = days
         self._now = now
         self._zone = zone
+        self._corrupt: tuple[str, list[CorruptDay]] | None = None
         self._cache: OrderedDict[CacheKey, tuple[object, Any, int]] = OrderedDict()
 
     def get_totals(
@@ -103,19 +110,32 @@ class LedgerQueries:
         How often something answered stands elsewhere, so histograms are read of these rows alone.
         """
         each = only != EVERYTHING or needs_each_day(by)
-        order = [] if each else reports.rank_by_answers(self.get_totals(by, first, last))
-        names = None if each else frozenset(order[rows])
-
-        def build_part(
-            parts: ReportSources, before: ReportTable[ResponseTimes] | None = None
-        ) -> ReportTable[ResponseTimes]:
-            return reports.build_times(by, parts, only, before, names)
-
-        question = _Question(("times", by, only, names), each, by, only)
-        report = self._report(question, first, last, build_part)
         if each:
+            report = self._get_times_of(by, first, last, only)
             return TimePage(report.rows[rows], report.total, len(report.rows))
+        order = reports.rank_by_answers(self.get_totals(by, first, last))
+        report = self._get_times_of(by, first, last, only, frozenset(order[rows]))
         return TimePage(report.rows, report.total, len(order))
+
+    def get_day_figures(self) -> DayFigures:
+        """Return the current day beside the one before."""
+        today = get_today(self._zone(), self._now())
+        before = _get_day_before(today)
+        hours, totals = (self.get_totals("hour", one, one) for one in (before, today))
+        channels = self.get_totals("channel", today, today).rows
+        busiest = nlargest(TOP_CHANNELS, channels, key=lambda row: row[1].requests)
+        names = frozenset(name for name, _ in busiest)
+        times = self._get_times_of("hour", today, today)
+        of_channels = self._get_times_of("channel", today, today, EVERYTHING, names)
+        return DayFigures(
+            day=today,
+            yesterday=hours.total.copy(),
+            hours=[(name, row.copy()) for name, row in (*hours.rows, *totals.rows)],
+            hour_medians=reports.find_first_token_medians(times),
+            first_token=reports.build_latency_row("", times.total).first_token,
+            channels=[(name, row.copy()) for name, row in busiest],
+            channel_medians=reports.find_first_token_medians(of_channels),
+        )
 
     def get_leaks(self, first: str, last: str) -> list[LeakRow]:
         """Return the secrets found by day, key and rule, in this order."""
@@ -145,11 +165,42 @@ class LedgerQueries:
             month=month,
             models=[(name, totals.copy()) for name, totals in top],
             corrupt_days=[
-                CorruptDay(day, count)
-                for day in self._days.list_days()
-                if (count := len(self._days.get_day(day).position.corrupt_lines))
+                *self._find_corrupt_closed_days(),
+                *self._iter_corrupt((self._utc_today,)),
             ],
         )
+
+    def _find_corrupt_closed_days(self) -> list[CorruptDay]:
+        """Return the damaged days before today; looked for at most every 10 seconds."""
+        moment, today = self._now()[:_TEN_SECONDS], self._utc_today
+        if self._corrupt is None or self._corrupt[0] != moment:
+            closed = (day for day in self._days.list_days() if day < today)
+            self._corrupt = moment, list(self._iter_corrupt(closed))
+        return self._corrupt[1]
+
+    def _iter_corrupt(self, days: Iterable[str]) -> Iterator[CorruptDay]:
+        for day in days:
+            if count := len(self._days.get_day(day).position.corrupt_lines):
+                yield CorruptDay(day, count)
+
+    def _get_times_of(
+        self,
+        by: TimedGroupBy,
+        first: str,
+        last: str,
+        only: ReportFilter = EVERYTHING,
+        names: frozenset[str] | None = None,
+    ) -> ReportTable[ResponseTimes]:
+        """Return the response times of some days, or those of some ``names`` alone."""
+
+        def build_part(
+            parts: ReportSources, before: ReportTable[ResponseTimes] | None = None
+        ) -> ReportTable[ResponseTimes]:
+            return reports.build_times(by, parts, only, before, names)
+
+        each = only != EVERYTHING or needs_each_day(by)
+        question = _Question(("times", by, only, names), each, by, only)
+        return self._report(question, first, last, build_part)
 
     @property
     def _utc_today(self) -> str:

@@ -156,6 +156,10 @@ class LicenceService:
         """Read the files if they were edited; otherwise this costs two ``stat``."""
         await self._watched.refresh()
 
+    async def ensure_current(self) -> None:
+        """Do as ``refresh``, without a thread when nothing was edited."""
+        await self._watched.ensure_current()
+
     def on_file_changed(self, name: str) -> None:
         """Schedule a reload if this is one of our files; called by a ``FolderWatcher``."""
         if name in self._file.names:

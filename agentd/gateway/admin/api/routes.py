@@ -18,6 +18,7 @@ from agentd.gateway.admin.api import (
     metrics,
     models,
     offered_models,
+    overview,
     preview,
     prices,
     reports,
@@ -44,6 +45,7 @@ from agentd.gateway.admin.api.management_keys import ManagementKeyEndpoints
 from agentd.gateway.admin.api.metrics import MetricsEndpoints
 from agentd.gateway.admin.api.models import ProxyModelEndpoints
 from agentd.gateway.admin.api.offered_models import OfferedModelEndpoints
+from agentd.gateway.admin.api.overview import OverviewEndpoints
 from agentd.gateway.admin.api.preview import PreviewEndpoints
 from agentd.gateway.admin.api.prices import PriceEndpoints
 from agentd.gateway.admin.api.reports import ReportEndpoints
@@ -120,6 +122,7 @@ class MonitoringEndpoints(NamedTuple):
     metrics: MetricsEndpoints
     channel_state: ChannelStateEndpoints
     summary: SummaryEndpoints
+    overview: OverviewEndpoints
     licence: LicenceEndpoints
     codes: CodeEndpoints
 
@@ -136,6 +139,7 @@ def list_monitoring_routes(endpoints: MonitoringEndpoints) -> tuple[Route, ...]:
         *metrics.routes(endpoints.metrics),
         *channel_state.routes(endpoints.channel_state),
         *summary.routes(endpoints.summary),
+        *overview.routes(endpoints.overview),
         *licence.routes(endpoints.licence),
         *codes.routes(endpoints.codes),
     )

@@ -188,7 +188,7 @@ class SummaryLicence(Protocol):
         """The current status."""
         ...
 
-    def refresh(self) -> Awaitable[None]:
+    def ensure_current(self) -> Awaitable[None]:
         """Return once it matches its files."""
         ...
 
@@ -238,30 +238,31 @@ class SummaryEndpoints:
 
     async def get_summary(self, _: Request) -> Response:
         """Return the summary, from memory except for a check of the licence's files."""
-        await self._licences.refresh()
+        await self._licences.ensure_current()
+        return Response(await self.build_summary(await self._gateway.find_problems()))
+
+    async def build_summary(self, problems: Sequence[ConfigProblem]) -> SummaryView:
+        """Return the summary with these problems, by the licence as it was last read."""
         overview = await self._ledger.get_overview()
-        gateway, licence = self._gateway, self._licences.status
-        problems = await gateway.find_problems()
-        return Response(
-            SummaryView(
-                at=self._clock.now(),
-                version=__version__,
-                licence=_make_licence_view(licence),
-                zone=str(self._ledger.zone),
-                today=_make_period_view(overview.today),
-                month=_make_period_view(overview.month),
-                top_models=[
-                    TopModelView(name, one.requests, one.cost) for name, one in overview.models
-                ],
-                channels=_make_channels_view(gateway.get_health()),
-                models=gateway.models,
-                keys=self._count_keys(),
-                ledger_problem=self._ledger.problem,
-                export_problem=gateway.export_problem,
-                corrupt_days=[CorruptDayView(one.day, one.lines) for one in overview.corrupt_days],
-                dropped=DroppedView(*gateway.count_dropped()),
-                problems=[str(one) for one in problems[:MAX_PROBLEMS]],
-            )
+        gateway = self._gateway
+        return SummaryView(
+            at=self._clock.now(),
+            version=__version__,
+            licence=_make_licence_view(self._licences.status),
+            zone=str(self._ledger.zone),
+            today=make_period_view(overview.today),
+            month=make_period_view(overview.month),
+            top_models=[
+                TopModelView(name, one.requests, one.cost) for name, one in overview.models
+            ],
+            channels=_make_channels_view(gateway.get_health()),
+            models=gateway.models,
+            keys=self._count_keys(),
+            ledger_problem=self._ledger.problem,
+            export_problem=gateway.export_problem,
+            corrupt_days=[CorruptDayView(one.day, one.lines) for one in overview.corrupt_days],
+            dropped=DroppedView(*gateway.count_dropped()),
+            problems=[str(one) for one in problems[:MAX_PROBLEMS]],
         )
 
     def _count_keys(self) -> KeyCountsView:
@@ -271,7 +272,8 @@ class SummaryEndpoints:
         return self._counted[1]
 
 
-def _make_period_view(totals: RequestTotals) -> PeriodView:
+def make_period_view(totals: RequestTotals) -> PeriodView:
+    """Return totals as the summary shows them."""
     output = totals.output + totals.reasoning
     return PeriodView(
         requests=totals.requests,
