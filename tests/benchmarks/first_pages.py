@@ -9,7 +9,6 @@ import http.client
 import json
 import os
 from collections.abc import Iterator
-from datetime import date, timedelta
 from signal import SIGTERM
 from typing import Any
 
@@ -18,7 +17,6 @@ from tests.benchmarks.large_gateway import LargeGateway
 from tests.benchmarks.managing import (
     KEY,
     ManagedDaemon,
-    MeasuredCall,
     measure_ratio,
     wait_for_rollups,
 )
@@ -75,9 +73,9 @@ def _compare(
             yield Row(f"first page of {path}{query[:6]}: {of}", ratio, TARGET)
     status = large.build_call(large.status, size)
     ratio = measure_ratio(gun, status, large.build_list_call("summary", size), size.rounds)
+    yield Row(f"the summary with {rows:,}: time, of a status", ratio, FIGURES_TARGET)
+    ratio = measure_ratio(gun, status, large.build_list_call("overview", size), size.rounds)
     yield Row(f"the overview's figures with {rows:,}: time, of a status", ratio, FIGURES_TARGET)
-    ratio = measure_ratio(gun, status, _build_overview_call(large, size), size.rounds)
-    yield Row("one of the overview's nine calls: mean time, of a status", ratio, FIGURES_TARGET)
 
 
 def list_paths(port: int, key: str) -> list[str]:
@@ -114,26 +112,6 @@ def _build_queries(path: str, books: Books) -> list[str]:
     if not path.startswith("reports/") or path.startswith("reports/limits"):
         return [""]
     return ["", f"{'&' if '?' in path else '?'}from={books.first}&to={books.last}"]
-
-
-def _build_overview_call(place: ManagedDaemon, size: Size) -> MeasuredCall:
-    """Build the calls of the overview's page (``ui/static/gateway/overview_data.js``), in turn."""
-    today = date.today()
-    days = f"from={today - timedelta(days=1)}&to={today}"
-    paths = (
-        "summary",
-        f"reports/by-hour?{days}",
-        f"reports/latency?by=hour&from={today}&to={today}",
-        f"reports/by-day?{days}",
-        f"reports/by-channel?from={today}&to={today}",
-        f"reports/latency?by=channel&from={today}&to={today}",
-        "channels?limit=200",
-        "reports/limits?limit=200&enabled=true",
-        "requests?limit=8",
-    )
-    call = place.build_list_call(paths[0], size)
-    call.shot.requests = [encode_request("GET", f"{PREFIX}{path}", KEY) for path in paths]
-    return call
 
 
 def _build_status(key: str) -> bytes:

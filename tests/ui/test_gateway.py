@@ -566,7 +566,7 @@ def test_a_failed_read_is_told_in_the_daemons_words_and_tried_again(
     gus: Person, gateway: GatewaySite
 ) -> None:
     failing = '{"error": "internal", "message": "The disk is full", "details": ""}'
-    for path, api in (("", "summary"), ("/requests", "requests**"), ("/keys", "keys**")):
+    for path, api in (("", "overview"), ("/requests", "requests**"), ("/keys", "keys**")):
         gus.context.route(
             f"**/api/agent/{api}", lambda route: route.fulfill(status=500, body=failing)
         )

@@ -12,6 +12,7 @@ OPERATIONS = REPOSITORY / "tests" / "http" / "operations.txt"
 NOT_IN_BROWSER = {
     "GET /api/agent": "a description for programs",
     "GET /api/agent/openapi.json": "a description for programs",
+    "GET /api/agent/reports": "a list for programs: the pages know the reports",
     "GET /api/agent/metrics": "numbers for Prometheus; the overview shows them",
     "POST /api/agent/import": "for `agentd proxy import`, which reads other gateways' files",
     "GET /api/agent/settings/daemon": "the pages of the settings read /api/settings/all",

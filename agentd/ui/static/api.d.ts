@@ -583,6 +583,15 @@ export type ChannelStateView = {
   balance: ChannelBalanceView | null;
 };
 
+export type ChannelTodayView = {
+  name: string;
+  enabled: boolean;
+  requests: number;
+  ok: number;
+  cost: number;
+  firstToken: number | null;
+};
+
 export type ChannelTransportPatch = {
   kind?: "direct" | "http" | "socks5" | "vpn" | null;
   url?: string | null;
@@ -1113,6 +1122,15 @@ export type HistoryView = {
 
 export type HoldQueue = {
   reason?: string;
+};
+
+export type HourView = {
+  hour: number;
+  requests: number;
+  ok: number;
+  cost: number;
+  secrets: number;
+  firstToken: number | null;
 };
 
 export type ImportRequest = {
@@ -1805,6 +1823,18 @@ export type OfferedModelView = {
   maxOutput: number | null;
   models: string[];
   listed: ListedPricesView | null;
+};
+
+export type OverviewView = {
+  day: string;
+  summary: SummaryView;
+  yesterday: PeriodView;
+  firstToken: QuantilesView;
+  hours: HourView[];
+  yesterdayHours: HourView[];
+  channels: ChannelTodayView[];
+  limits: BurnLineView[];
+  latest: RequestView[];
 };
 
 export type ParameterChangesView = {
@@ -2887,6 +2917,7 @@ export interface Answers {
   "POST /api/agent/models/{name}/enable": GatewayModelView;
   "POST /api/agent/models/{name}/prices": GatewayModelView;
   "GET /api/agent/openapi.json": Record<string, unknown>;
+  "GET /api/agent/overview": OverviewView;
   "GET /api/agent/prices": CataloguePage;
   "GET /api/agent/prices/models": ComparisonPage;
   "POST /api/agent/prices/refresh": CatalogueView;

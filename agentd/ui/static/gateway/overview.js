@@ -11,7 +11,7 @@ import { compact, figure, shortSeconds } from "../parts/figures.js";
 import { emptyState } from "../parts/frame.js";
 import { toastError } from "../parts/toast.js";
 import { addDays, following, forAdministrators, gatewayFrame, limitBar, outcomeState, part, requestsLink, shown } from "./frame.js";
-import { SPANS, addUp, attention, forecast, hourly, readOverview, readSpend, windowWords } from "./overview_data.js";
+import { SPANS, addUp, attention, forecast, holderOf, hourly, limitsLink, readOverview, readSpend, windowWords } from "./overview_data.js";
 
 /** @typedef {import("./overview_data.js").Overview} Overview */
 /** @typedef {import("../core/signals.js").ReadonlySignal<Overview>} Latest */
@@ -53,23 +53,22 @@ function boxed(label, render) {
 /** @param {Latest} latest */
 function content(latest) {
   return el("div", { class: "loaded" },
-    part(() => pick(latest.value, ["summary", "yesterday", "times", "today", "hours", "at", "zone"]), figures),
+    part(() => pick(latest.value, ["summary", "yesterday", "firstToken", "day", "hours", "yesterdayHours", "at", "zone"]), figures),
     el("div", { class: "two" }, spendCard(latest), part(() => attention(latest.value), boxed("Needs attention", attentionCard))),
     el("div", { class: "two even" },
-      part(() => latest.value.burns, boxed("Limits", burnCard)),
-      part(() => pick(latest.value, ["channels", "byChannel", "channelTimes", "summary", "today"]), boxed("Channels", channelCard))),
+      part(() => latest.value.limits, boxed("Limits", burnCard)),
+      part(() => pick(latest.value, ["channels", "summary", "day"]), boxed("Channels", channelCard))),
     part(() => latest.value.latest, boxed("Latest requests", latestCard)));
 }
 
-/** @param {Pick<Overview, "summary" | "yesterday" | "times" | "today" | "hours" | "at" | "zone">} overview */
+/** @param {Pick<Overview, "summary" | "yesterday" | "firstToken" | "day" | "hours" | "yesterdayHours" | "at" | "zone">} overview */
 function figures(overview) {
-  const { summary, yesterday, times, today } = overview;
+  const { summary, yesterday, firstToken: first, day: today } = overview;
   const { requests, ok, cost, secrets, errors } = summary.today;
   const failed = requests - ok;
   const day = { from: today, to: today };
   const [dayBefore] = [addDays(today, -1)];
-  const first = times.total.firstToken;
-  /** @param {(line: import("./overview_data.js").Line) => number} value @param {boolean} [summed] */
+  /** @param {(hour: import("./overview_data.js").Hour) => number} value @param {boolean} [summed] */
   const spark = (value, summed = false) => {
     const [now_, before] = [hourly(overview, "today", value), hourly(overview, "yesterday", value)];
     return summed ? sparkline(addUp(now_), addUp(before)) : sparkline(now_, before);
@@ -77,18 +76,18 @@ function figures(overview) {
   const worst = Object.entries(errors).sort((one, other) => Number(other[1]) - Number(one[1]))[0];
   return el("section", { class: "figures", "aria-label": "Today" },
     figure("Spent today", usd(cost), [el("a", { href: requestsLink({ from: dayBefore, to: dayBefore }) }, el("b", null, usd(yesterday.cost)), " yesterday")],
-      spark((line) => line.cost, true), requestsLink(day)),
+      spark((hour) => hour.cost, true), requestsLink(day)),
     figure("Requests", count(requests), [el("a", { href: requestsLink({ from: dayBefore, to: dayBefore }) }, el("b", null, count(yesterday.requests)), " yesterday")],
-      spark((line) => line.requests), requestsLink(day)),
+      spark((hour) => hour.requests), requestsLink(day)),
     figure("Not ok", [`${+(requests ? (failed / requests) * 100 : 0).toFixed(1)} `, el("small", null, "%")],
       failed && worst ? [el("a", { href: requestsLink({ ...day, error: worst[0] }) }, el("b", { class: "bad" }, `${count(Number(worst[1]))} ${worst[0]}`)), ` of ${count(failed)}`]
         : [el("b", null, count(yesterday.requests - yesterday.ok)), " yesterday"],
-      spark((line) => line.requests - line.ok), requestsLink({ ...day, ok: "false" })),
+      spark((hour) => hour.requests - hour.ok), requestsLink({ ...day, ok: "false" })),
     figure("First token", first.p50 === null ? "–" : shortSeconds(first.p50 / 1000),
       first.p95 === null ? ["no answer today"] : ["p95 ", el("b", null, shortSeconds(first.p95 / 1000)), ` · p99 ${shortSeconds((first.p99 ?? 0) / 1000)}`],
-      sparkline(times.items.map((line) => line.firstToken.p50 ?? 0)), link(`/gateway/reports/latency?by=hour&from=${today}&to=${today}`)),
-    figure("Secrets found", count(secrets), [el("a", { href: link(`/gateway/leaks?from=${dayBefore}&to=${dayBefore}`) }, el("b", null, count(yesterday.hidden)), " yesterday")],
-      spark((line) => line.hidden), requestsLink({ ...day, hidden: "true" })));
+      sparkline(overview.hours.map((hour) => hour.firstToken ?? 0)), link(`/gateway/reports/latency?by=hour&from=${today}&to=${today}`)),
+    figure("Secrets found", count(secrets), [el("a", { href: link(`/gateway/leaks?from=${dayBefore}&to=${dayBefore}`) }, el("b", null, count(yesterday.secrets)), " yesterday")],
+      spark((hour) => hour.secrets), requestsLink({ ...day, hidden: "true" })));
 }
 
 /** @param {Latest} latest */
@@ -136,52 +135,44 @@ function attentionCard(found) {
   ];
 }
 
-/** @param {Overview["burns"]} burns */
+/** @param {Overview["limits"]} burns */
 function burnCard(burns) {
-  const nearest = [...burns].sort((one, other) => share(other) - share(one)).slice(0, ROWS);
+  const nearest = burns.slice(0, ROWS);
   return [
     el("header", null, el("h2", null, "Limits"), el("span", { class: "grow" }), el("a", { class: "more", href: link("/gateway/keys") }, "All keys")),
     nearest.length
       ? el("div", { class: "table", tabindex: 0, role: "region", "aria-label": "Limits as a table" }, el("table", { class: "fold" },
-        el("thead", null, el("tr", null, ["Key", "Used", "Forecast"].map((head) => el("th", { scope: "col" }, head)))),
+        el("thead", null, el("tr", null, ["Limit of", "Used", "Forecast"].map((head) => el("th", { scope: "col" }, head)))),
         el("tbody", null, nearest.map((burn) => el("tr", null,
-          el("td", null, el("a", { class: "ell", href: link(`/gateway/keys/${burn.key}`) }, el("bdi", null, burn.title))),
-          el("td", { class: "full" }, el("div", { class: "burn" }, limitBar(burn), el("a", { href: requestsLink({ key: burn.key }) }, `${usd(burn.used)} / ${usd(burn.limit)} ${windowWords(burn.window)}`))),
+          el("td", null, el("a", { class: "ell", href: link(limitsLink(burn)) }, el("bdi", null, burn.scope === "key" ? burn.title : holderOf(burn)))),
+          el("td", { class: "full" }, el("div", { class: "burn" }, limitBar(burn), el("a", { href: burn.key ? requestsLink({ key: burn.key }) : link(limitsLink(burn)) }, `${usd(burn.used)} / ${usd(burn.limit)} ${windowWords(burn.window)}`))),
           el("td", { class: "full wrap" }, el("small", null, forecast(burn))))))))
-      : el("p", { class: "none" }, "No key has a limit in USD. Limits stop a runaway program before it gets expensive."),
+      : el("p", { class: "none" }, "No key and no budget has a limit in USD. Limits stop a runaway program before it gets expensive."),
   ];
 }
 
-/** @param {import("./overview_data.js").Burn} burn */
-function share({ limit, used, reserved }) {
-  return limit > 0 ? (used + reserved) / limit : 1;
-}
-
-/** @param {Pick<Overview, "channels" | "byChannel" | "channelTimes" | "summary" | "today">} overview */
-function channelCard({ channels, byChannel, channelTimes, summary, today }) {
+/** @param {Pick<Overview, "channels" | "summary" | "day">} overview */
+function channelCard({ channels, summary, day: today }) {
   if (!channels.length) {
     return [el("header", null, el("h2", null, "Channels")), emptyState("plug", "No channels yet", "A channel is a connection to a supplier of models, with its key.",
       el("a", { class: "btn main", href: link("/gateway/channels?new=1") }, "Add a channel"))];
   }
   const unhealthy = new Map(summary.channels.unhealthy.map((/** @type {any} */ one) => [one.name, one]));
-  const spent = new Map(byChannel.map((line) => [line.name, line]));
-  const times = new Map(channelTimes.map((line) => [line.name, line]));
-  const ordered = [...channels].sort((one, other) => (spent.get(other.name)?.requests ?? 0) - (spent.get(one.name)?.requests ?? 0)).slice(0, ROWS);
+  const { ok, cooldown, disabled } = summary.channels;
   return [
-    el("header", null, el("h2", null, "Channels"), el("span", { class: "grow" }), el("a", { class: "more", href: link("/gateway/channels") }, `All ${count(channels.length)}`)),
+    el("header", null, el("h2", null, "Channels"), el("span", { class: "grow" }), el("a", { class: "more", href: link("/gateway/channels") }, `All ${count(ok + cooldown + disabled)}`)),
     el("div", { class: "table", tabindex: 0, role: "region", "aria-label": "Channels as a table" }, el("table", { class: "fold" },
       el("thead", null, el("tr", null, el("th", { scope: "col" }, "Channel"), ["Requests", "Not ok", "First token"].map((head) => el("th", { scope: "col", class: "r" }, head)))),
-      el("tbody", null, ordered.map((channel) => {
+      el("tbody", null, channels.map((channel) => {
         const ill = unhealthy.get(channel.name);
-        const line = spent.get(channel.name);
-        const failed = line ? line.requests - line.ok : 0;
-        const first = times.get(channel.name)?.firstToken.p50 ?? null;
+        const { requests, firstToken: first } = channel;
+        const failed = requests - channel.ok;
         const state = !channel.enabled ? "off" : ill?.state === "cooldown" ? "need" : ill ? "bad" : "good";
         return el("tr", null,
           el("td", null, el("a", { class: "with-dot", href: link(`/gateway/channels/${encodeURIComponent(channel.name)}`), title: ill?.error ?? "" }, dot(state), el("bdi", { class: "ell" }, channel.name)),
             el("span", { class: "hidden" }, { off: "disabled", need: "cooling down", bad: "the last call failed", good: "in order" }[state])),
-          el("td", { class: "r" }, el("a", { href: requestsLink({ channel: channel.name, from: today }) }, count(line?.requests ?? 0), el("span", { class: "only-phone" }, " requests"))),
-          el("td", { class: "r not-phone" }, failed ? el("a", { class: "bad", href: requestsLink({ channel: channel.name, from: today, ok: "false" }) }, `${+((failed / (line?.requests ?? 1)) * 100).toFixed(1)} %`) : "0 %"),
+          el("td", { class: "r" }, el("a", { href: requestsLink({ channel: channel.name, from: today }) }, count(requests), el("span", { class: "only-phone" }, " requests"))),
+          el("td", { class: "r not-phone" }, failed ? el("a", { class: "bad", href: requestsLink({ channel: channel.name, from: today, ok: "false" }) }, `${+((failed / requests) * 100).toFixed(1)} %`) : "0 %"),
           el("td", { class: "r not-phone" }, first === null ? "–" : shortSeconds(first / 1000)));
       })))),
   ];

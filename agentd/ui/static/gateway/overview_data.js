@@ -4,56 +4,40 @@ import { get } from "../core/api.js";
 import { count, usd } from "../core/money.js";
 import { clockTime, now } from "../core/time.js";
 import { compact, wholeUsd } from "../parts/figures.js";
-import { addDays, dayIn, readAll } from "./frame.js";
+import { addDays, dayIn } from "./frame.js";
 
 /**
  * @typedef {{ name: string, title: string, requests: number, ok: number, input: number, output: number, cost: number, hidden: number,
  *   reasoning: number, cacheRead: number, cacheWrite: number }} Line
  * @typedef {{ items: Line[], total: Line }} Spend
- * @typedef {{ p50: number | null, p95: number | null, p99: number | null }} Quantiles
- * @typedef {{ name: string, answers: number, latency: Quantiles, firstToken: Quantiles }} TimeLine
  * @typedef {{ key: string, title: string, window: string, limit: number, used: number, reserved: number, resets: string | null,
- *   daysLeft: number | null, lasts: boolean }} Burn
- * @typedef {{ at: string, zone: string, today: string, summary: any, hours: Line[], times: { items: TimeLine[], total: TimeLine },
- *   yesterday: Line, channels: any[], byChannel: Line[], channelTimes: TimeLine[], burns: Burn[], latest: any[] }} Overview
+ *   daysLeft: number | null, lasts: boolean, scope: string, model: string, budget: string }} Burn
+ * @typedef {{ hour: number, requests: number, ok: number, cost: number, secrets: number, firstToken: number | null }} Hour
+ * @typedef {{ name: string, enabled: boolean, requests: number, ok: number, firstToken: number | null }} ChannelToday
+ * @typedef {{ at: string, day: string, zone: string, summary: any, yesterday: any, firstToken: { p50: number | null, p95: number | null, p99: number | null },
+ *   hours: Hour[], yesterdayHours: Hour[], channels: ChannelToday[], limits: Burn[], latest: any[] }} Overview
  */
 
 /** Days within which a limit that is used up needs attention. */
 const SOON = 7;
-/** Shown of the limits and the latest requests. */
+/** Shown of the limits that need attention. */
 const MOST = 8;
 
 /** @param {AbortSignal} abort @returns {Promise<Overview>} */
 export async function readOverview(abort) {
-  const summary = await get("/api/agent/summary", {}, abort);
-  const today = dayIn(Date.parse(summary.at), summary.zone);
-  const yesterday = addDays(today, -1);
-  const reports = "/api/agent/reports";
-  const [hours, times, byDay, byChannel, channelTimes, channels, burns, latest] = await Promise.all([
-    get(`${reports}/by-hour`, { from: yesterday, to: today }, abort),
-    get(`${reports}/latency`, { by: "hour", from: today, to: today }, abort),
-    get(`${reports}/by-day`, { from: yesterday, to: yesterday }, abort),
-    get(`${reports}/by-channel`, { from: today, to: today }, abort),
-    get(`${reports}/latency`, { by: "channel", from: today, to: today }, abort),
-    readAll("channels", abort),
-    get(`${reports}/limits`, { limit: 200, enabled: true }, abort),
-    get("/api/agent/requests", { limit: MOST }, abort),
-  ]);
-  return {
-    at: summary.at.slice(0, 16), zone: summary.zone, today, summary: { ...summary, at: "" }, hours: hours.items, times, yesterday: byDay.total, channels,
-    byChannel: byChannel.items, channelTimes: channelTimes.items, burns: burns.items, latest: latest.items,
-  };
+  const overview = await get("/api/agent/overview", {}, abort);
+  const { at, zone } = overview.summary;
+  return { ...overview, at: at.slice(0, 16), zone, summary: { ...overview.summary, at: "" } };
 }
 
 /**
  * A value for each hour of a day up to now; the whole day, when it is over.
- * @param {Pick<Overview, "hours" | "today" | "at" | "zone">} overview
+ * @param {Pick<Overview, "hours" | "yesterdayHours" | "at" | "zone">} overview
  * @param {"today" | "yesterday"} which
- * @param {(line: Line) => number} value
+ * @param {(hour: Hour) => number} value
  */
-export function hourly({ hours, today, at, zone }, which, value) {
-  const day = which === "today" ? today : addDays(today, -1);
-  const known = new Map(hours.filter((line) => line.name.startsWith(day)).map((line) => [Number(line.name.slice(11, 13)), value(line)]));
+export function hourly({ hours, yesterdayHours, at, zone }, which, value) {
+  const known = new Map((which === "today" ? hours : yesterdayHours).map((hour) => [hour.hour, value(hour)]));
   return Array.from({ length: which === "today" ? hourIn(Date.parse(`${at}Z`), zone) + 1 : 24 }, (_, hour) => known.get(hour) ?? 0);
 }
 
@@ -114,7 +98,7 @@ export function placeOf(name, today) {
  * @param {Overview} overview
  * @returns {{ kind: "bad" | "need", title: string, text: string, links: [string, string][] }[]}
  */
-export function attention({ summary, burns, today }) {
+export function attention({ summary, limits, day: today }) {
   /** @type {ReturnType<typeof attention>} */
   const found = [];
   const { licence, channels } = summary;
@@ -131,15 +115,25 @@ export function attention({ summary, burns, today }) {
       links: [["Check now", `/gateway/channels/${encodeURIComponent(one.name)}?check=1`], ["Requests", `/gateway/requests?channel=${encodeURIComponent(one.name)}&ok=false&from=${today}`]],
     });
   }
-  for (const burn of burns.filter((one) => one.limit > 0 && (one.used + one.reserved >= one.limit * 0.8 || (!one.lasts && (one.daysLeft ?? SOON) < SOON))).slice(0, MOST)) {
-    found.push({ kind: burn.used >= burn.limit ? "bad" : "need", title: `Key ${burn.title}: ${Math.floor((burn.used / burn.limit) * 100)} % of ${usd(burn.limit)} ${windowWords(burn.window)}`,
-      text: forecast(burn), links: [["Its limits", `/gateway/keys/${burn.key}`], ["Its requests", `/gateway/requests?key=${burn.key}`]] });
+  for (const burn of limits.filter((one) => one.limit > 0 && (one.used + one.reserved >= one.limit * 0.8 || (!one.lasts && (one.daysLeft ?? SOON) < SOON))).slice(0, MOST)) {
+    found.push({ kind: burn.used >= burn.limit ? "bad" : "need", title: `${holderOf(burn)}: ${Math.floor((burn.used / burn.limit) * 100)} % of ${usd(burn.limit)} ${windowWords(burn.window)}`,
+      text: forecast(burn), links: burn.key ? [["Its limits", `/gateway/keys/${burn.key}`], ["Its requests", `/gateway/requests?key=${burn.key}`]] : [["Its limits", limitsLink(burn)]] });
   }
   if (summary.exportProblem) found.push({ kind: "need", title: "The ledger is not exported", text: summary.exportProblem, links: [["Export", "/gateway/export"]] });
   for (const day of summary.corruptDays.slice(0, 3)) found.push({ kind: "need", title: `The ledger of ${day.day} is damaged`, text: `${count(day.lines)} lines are not counted.`, links: [["Service log", "/gateway/log"]] });
   const lost = summary.dropped.serviceLog + summary.dropped.bodies;
   if (lost) found.push({ kind: "need", title: "Records were lost", text: `${compact(lost)} log lines or bodies since the start: the disk is too slow or full.`, links: [["Service log", "/gateway/log"]] });
   return found;
+}
+
+/** @param {Pick<Burn, "scope" | "title" | "model">} burn */
+export function holderOf({ scope, title, model }) {
+  return scope === "model" ? `Key ${title}, ${model}` : `${{ owner: "Owner", tag: "Tag" }[scope] ?? "Key"} ${title}`;
+}
+
+/** @param {Pick<Burn, "key">} burn */
+export function limitsLink({ key }) {
+  return key ? `/gateway/keys/${key}` : "/gateway/budgets";
 }
 
 /** @param {string} window */
