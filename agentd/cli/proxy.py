@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from agentd.cli import (
+    proxy_budgets,
     proxy_channels,
     proxy_check,
     proxy_export,
@@ -17,6 +18,7 @@ from agentd.cli.options import Subcommands
 
 PARTS: tuple[Callable[[Subcommands], None], ...] = (
     proxy_keys.add_parser,
+    proxy_budgets.add_parser,
     proxy_management_keys.add_parser,
     proxy_channels.add_channel_parser,
     proxy_channels.add_model_parser,
@@ -34,7 +36,7 @@ def add_parser(commands: Subcommands) -> None:
     """Register the command with argparse."""
     parser = commands.add_parser(
         "proxy",
-        help="manage the model gateway: access keys, channels, models, spending",
+        help="manage the model gateway: access keys, budgets, channels, models, spending",
         description="Manage the model gateway, whether or not the daemon runs.",
     )
     parts = parser.add_subparsers(title="parts", metavar="PART", required=True)

@@ -4,22 +4,33 @@ import argparse
 import json
 import sys
 from collections.abc import Callable
-from datetime import timedelta
-from decimal import Decimal, InvalidOperation
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 from msgspec import structs
 
+from agentd.cli.limit_options import (
+    BY_CLI,
+    add_limit_options,
+    add_model_limit_option,
+    add_soft_limit_options,
+    add_until_option,
+    call_or_bad_request,
+    format_limits,
+    names_limits,
+    parse_limits,
+    parse_model_limits,
+    parse_moment_or_period,
+    parse_raise,
+    parse_warnings,
+)
 from agentd.cli.options import Subcommands, add_json_option, resolve_layout, to_sentence
 from agentd.cli.output import print_result, print_table
-from agentd.core.clock import SystemClock, format_iso, parse_iso
+from agentd.core.clock import SystemClock
 from agentd.core.errors import BadRequest, NotFound, suggest_name
 from agentd.gateway.keys.file import AccessKeyFile
 from agentd.gateway.keys.keyring import Keyring
 from agentd.gateway.keys.model import AccessKey, casefold_name, issue, reissue
-
-T = TypeVar("T")
 
 EXAMPLES = """\
 examples:
@@ -27,23 +38,14 @@ examples:
   agentd proxy key add ann --model 'gpt-*' --model sonnet --expires 90d
   agentd proxy key list
   agentd proxy key change laptop --day 10 --month none --parallel 4
+  agentd proxy key change ann --model-limit 'gpt-*' day=2,month=30 --warn-at 0.8
+  agentd proxy key raise laptop --day 50 --until 2d   the old limit holds again by itself
   agentd proxy key reissue laptop --grace 3600   the old key stays valid for one hour
   agentd proxy key disable ann               a running daemon refuses it from the next request on
 
 KEY is a key's name or id. access-keys.yml in the state folder holds salted hashes only and may be
 edited by hand; comments are preserved.
 """
-
-_WINDOWS = ("total", "day", "week", "month")
-_COUNTS = {
-    "requests_per_minute": "limit of requests per minute",
-    "tokens_per_minute": "limit of tokens per minute",
-    "parallel": "limit of requests at the same time",
-}
-_UNITS = {"d": 86400, "h": 3600, "m": 60}
-
-CREATED_BY = "cli"
-"""Recorded as the creator of keys that are made here."""
 
 MAX_GRACE = 365 * 86400
 """Seconds."""
@@ -67,6 +69,8 @@ def add_parser(commands: Subcommands) -> None:
             "change the limits, models, channels, name, owner, tags or expiry of a key",
             _change,
         ),
+        ("raise", "raise limits of a key until a moment", _raise),
+        ("end-raise", "let the old limits of a key hold again now", _end_raise),
         ("reissue", "replace the secret of a key and print it", _reissue),
         ("enable", "accept a disabled key again", _enable),
         ("disable", "refuse a key until it is enabled", _disable),
@@ -79,6 +83,10 @@ def add_parser(commands: Subcommands) -> None:
             one.add_argument("key", metavar=name, help=f"{kind} of the key")
         if verb in ("add", "change"):
             _add_fields(one, changing=verb == "change")
+        if verb == "raise":
+            add_limit_options(one, removable=False)
+            add_model_limit_option(one, removable=False)
+            add_until_option(one)
         if verb == "reissue":
             one.add_argument(
                 "--grace",
@@ -92,13 +100,9 @@ def add_parser(commands: Subcommands) -> None:
 
 
 def _add_fields(parser: argparse.ArgumentParser, *, changing: bool) -> None:
-    none = "; none removes the limit" if changing else ""
-    for name in _WINDOWS:
-        period = "in total" if name == "total" else f"per {name}"
-        parser.add_argument(f"--{name}", metavar="USD", help=f"spending limit {period}{none}")
-    for name, description in _COUNTS.items():
-        option = f"--{name.replace('_', '-')}"
-        parser.add_argument(option, metavar="NUMBER", help=f"{description}{none}")
+    add_limit_options(parser, removable=changing)
+    add_soft_limit_options(parser, removable=changing)
+    add_model_limit_option(parser, removable=changing)
     for name in ("model", "channel"):
         allowed = f"{name} it may use, by name or pattern; repeatable; "
         allowed += "none allows all" if changing else "default: all"
@@ -144,7 +148,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _add(file: AccessKeyFile, args: argparse.Namespace) -> None:
-    secret, issued = _call_or_bad_request(lambda: issue(args.key, SystemClock().now(), CREATED_BY))
+    secret, issued = call_or_bad_request(lambda: issue(args.key, SystemClock().now(), BY_CLI))
     key = _apply_options(issued, args)
     file.add(key)
     _print_secret(secret, key, as_json=args.json)
@@ -159,6 +163,20 @@ def _change(file: AccessKeyFile, args: argparse.Namespace) -> None:
     _print_key(file.change(_find_id(file, args.key), change), "changed", as_json=args.json)
 
 
+def _raise(file: AccessKeyFile, args: argparse.Namespace) -> None:
+    def change(key: AccessKey) -> AccessKey:
+        return structs.replace(key, raised=parse_raise(args, key.limits, key.model_limits))
+
+    key = file.change(_find_id(file, args.key), change)
+    assert key.raised
+    _print_key(key, f"has raised limits until {key.raised.until}", as_json=args.json)
+
+
+def _end_raise(file: AccessKeyFile, args: argparse.Namespace) -> None:
+    key = file.change(_find_id(file, args.key), lambda key: structs.replace(key, raised=None))
+    _print_key(key, "has its old limits", as_json=args.json)
+
+
 def _reissue(file: AccessKeyFile, args: argparse.Namespace) -> None:
     """Replace the secret and print it, alone on the last line of standard output."""
     if not 0 <= args.grace <= MAX_GRACE:
@@ -166,7 +184,7 @@ def _reissue(file: AccessKeyFile, args: argparse.Namespace) -> None:
     secrets: list[str] = []
 
     def replace_secret(key: AccessKey) -> AccessKey:
-        secret, reissued = reissue(key, SystemClock().now(), args.grace, CREATED_BY)
+        secret, reissued = reissue(key, SystemClock().now(), args.grace, BY_CLI)
         secrets.append(secret)
         return reissued
 
@@ -238,20 +256,18 @@ def _find_id(file: AccessKeyFile, name_or_id: str) -> str:
 
 def _apply_options(key: AccessKey, args: argparse.Namespace) -> AccessKey:
     """Return the key with the fields that the options name. Raises ``BadRequest``."""
-    changed = _call_or_bad_request(lambda: structs.replace(key, **_parse_fields(args, key)))
-    return _call_or_bad_request(lambda: msgspec.convert(msgspec.to_builtins(changed), AccessKey))
+    changed = call_or_bad_request(lambda: structs.replace(key, **_parse_fields(args, key)))
+    return call_or_bad_request(lambda: msgspec.convert(msgspec.to_builtins(changed), AccessKey))
 
 
 def _parse_fields(args: argparse.Namespace, key: AccessKey) -> dict[str, Any]:
     """Return the fields of a key that the options name."""
     found: dict[str, Any] = {}
-    limits: dict[str, Any] = {}
-    for names, kind in ((_WINDOWS, Decimal), (_COUNTS, int)):
-        for name in names:
-            if (text := getattr(args, name)) is not None:
-                limits[name] = None if text == "none" else _parse_number(name, text, kind)
-    if limits:
-        found["limits"] = structs.replace(key.limits, **limits)
+    if names_limits(args):
+        found["limits"] = parse_limits(args, key.limits)
+    if args.model_limit is not None:
+        found["model_limits"] = parse_model_limits(args, key.model_limits)
+    found |= parse_warnings(args, key.soft_limits)
     for name, field in (("model", "models"), ("channel", "channels"), ("address", "addresses")):
         if (listed := getattr(args, name)) is not None:
             found[field] = None if listed == ["none"] else tuple(listed)
@@ -260,7 +276,9 @@ def _parse_fields(args: argparse.Namespace, key: AccessKey) -> dict[str, Any]:
     if args.tag is not None:
         found["tags"] = () if args.tag == ["none"] else tuple(args.tag)
     if args.expires is not None:
-        found["expires"] = None if args.expires == "none" else _parse_expiry(args.expires)
+        found["expires"] = (
+            None if args.expires == "none" else parse_moment_or_period("--expires", args.expires)
+        )
     if args.keep_bodies is not None:
         found["keep_bodies"] = args.keep_bodies
     if getattr(args, "name", None) is not None:
@@ -268,41 +286,14 @@ def _parse_fields(args: argparse.Namespace, key: AccessKey) -> dict[str, Any]:
     return found
 
 
-def _parse_number(name: str, text: str, kind: type[Decimal] | type[int]) -> Decimal | int:
-    try:
-        return kind(text)
-    except (InvalidOperation, ValueError):
-        raise BadRequest(f"--{name.replace('_', '-')}: {text[:40]!r} is not a number") from None
-
-
-def _parse_expiry(text: str) -> str:
-    """Return the time that a period from now, a date or a time denotes."""
-    if not text[:1].isdecimal():
-        raise BadRequest(f"--expires: {text[:40]!r} is not a time; expected 2027-01-31, 90d or 12h")
-    if text[:-1].isascii() and text[:-1].isdecimal() and text[-1:] in _UNITS:
-        try:
-            period = timedelta(seconds=int(text[:-1]) * _UNITS[text[-1]])
-            return format_iso(parse_iso(SystemClock().now()) + period)
-        except OverflowError:
-            raise BadRequest(f"--expires: {text[:40]} is out of range") from None
-    return text
-
-
-def _call_or_bad_request(make: Callable[[], T]) -> T:
-    """Call ``make``; raise its ``ValueError`` as ``BadRequest``."""
-    try:
-        return make()
-    except ValueError as error:  # msgspec's own errors are of this kind
-        raise BadRequest(str(error)) from error
-
-
 def _format_row(key: AccessKey, last4: str, now: str) -> tuple[str, ...]:
     state = "expired" if key.is_expired(now) else "enabled"
-    limits = msgspec.to_builtins(key.limits)
-    listed = ", ".join(f"{name.replace('_', ' ')} {limit}" for name, limit in limits.items())
+    listed = format_limits(key.limits, key.model_limits)
+    if key.raised and key.raised.until > now:
+        listed += f" (raised until {key.raised.until})"
     ends = f"…{last4}"
     by = key.created_by or "unknown"
-    return key.name, key.id, ends, state if key.enabled else "disabled", by, listed or "none"
+    return key.name, key.id, ends, state if key.enabled else "disabled", by, listed
 
 
 def _to_json(key: AccessKey, last4: str = "") -> dict[str, Any]:

@@ -1,12 +1,14 @@
 """Limits on what access keys spend: hard ones, soft ones that only warn, and temporary raises."""
 
 import re
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Annotated, TypeAlias
 
 from msgspec import Meta, Struct, structs
 
 from agentd.core.clock import Timestamp, format_iso, parse_iso
+from agentd.core.errors import BadRequest
 
 MAX_USD = 10**9
 """The highest limit."""
@@ -135,6 +137,45 @@ def raise_limits(limits: KeyLimits, raised: KeyLimits) -> KeyLimits:
         if before is not None and after is not None and after > before:
             higher[name] = after
     return structs.replace(limits, **higher) if higher else limits
+
+
+def require_higher(
+    raised: LimitRaise,
+    limits: KeyLimits,
+    models: Mapping[str, KeyLimits],
+    now: Timestamp,
+    spell: Callable[[str], str] = str,
+) -> None:
+    """Return if a raise ends in the future, and raises limits that are set, nothing else.
+
+    Raises ``BadRequest``; ``spell`` is how it writes the name of a limit.
+    """
+    if raised.until <= now:
+        raise BadRequest("until must be in the future")
+    for pattern in raised.models.keys() - models.keys():
+        raise BadRequest(f'There are no limits on "{pattern[:100]}" that could be raised')
+    higher = _count_higher("", limits, raised.limits, spell)
+    for pattern, more in raised.models.items():
+        higher += _count_higher(f" on {pattern}", models[pattern], more, spell)
+    if not higher:
+        raise BadRequest("Name at least one limit that is to be higher")
+
+
+def _count_higher(
+    where: str, limits: KeyLimits, raised: KeyLimits, spell: Callable[[str], str]
+) -> int:
+    """Return how many limits are raised. ``BadRequest`` for one that is not higher."""
+    higher = 0
+    for name in KeyLimits.__struct_fields__:
+        before, after = getattr(limits, name), getattr(raised, name)
+        if after is None:
+            continue
+        if before is None:
+            raise BadRequest(f"There is no limit {spell(name)}{where} that could be raised")
+        if after <= before:
+            raise BadRequest(f"{spell(name)}{where}: {after} is not more than {before}")
+        higher += 1
+    return higher
 
 
 def compute_soft_limits(limits: KeyLimits, soft: SoftLimits, warn_at: float | None) -> SoftLimits:

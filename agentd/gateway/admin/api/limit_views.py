@@ -7,9 +7,8 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from agentd.core.clock import Timestamp
-from agentd.core.errors import BadRequest
 from agentd.gateway.admin.api import shapes
-from agentd.gateway.keys.limits import KeyLimits, LimitRaise
+from agentd.gateway.keys.limits import KeyLimits, LimitRaise, require_higher
 from agentd.gateway.limits.meters import LimitsStatus
 from agentd.gateway.limits.spend import LimitStatus
 
@@ -110,15 +109,7 @@ def make_raise(
     """
     given = request.models if isinstance(request, KeyRaiseRequest) else {}
     raised = shapes.from_request(request, LimitRaise, models=given, by=by, at=now)
-    if raised.until <= now:
-        raise BadRequest("until must be in the future")
-    for pattern in raised.models.keys() - models.keys():
-        raise BadRequest(f'There are no limits on "{pattern[:100]}" that could be raised')
-    higher = _require_higher("", limits, raised.limits)
-    for pattern, more in raised.models.items():
-        higher += _require_higher(f" on {pattern}", models[pattern], more)
-    if not higher:
-        raise BadRequest("Name at least one limit that is to be higher")
+    require_higher(raised, limits, models, now, _to_camel)
     return raised
 
 
@@ -156,21 +147,6 @@ def make_further_view(status: LimitsStatus, zone: str) -> FurtherLimitsView:
 def _make_limit_view(one: LimitStatus) -> LimitStatusView:
     limit, used, reserved = map(Decimal, (one.limit, one.used, one.reserved))
     return LimitStatusView(_to_camel(one.name), limit, used, reserved, one.resets)
-
-
-def _require_higher(where: str, limits: KeyLimits, raised: KeyLimits) -> int:
-    """Return how many limits are raised. ``BadRequest`` for one that is not higher."""
-    higher = 0
-    for name in KeyLimits.__struct_fields__:
-        before, after = getattr(limits, name), getattr(raised, name)
-        if after is None:
-            continue
-        if before is None:
-            raise BadRequest(f"There is no limit {_to_camel(name)}{where} that could be raised")
-        if after <= before:
-            raise BadRequest(f"{_to_camel(name)}{where}: {after} is not more than {before}")
-        higher += 1
-    return higher
 
 
 def _to_camel(name: str) -> str:
