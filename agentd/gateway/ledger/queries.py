@@ -77,7 +77,7 @@ class LedgerQueries:
         self._days = days
         self._now = now
         self._zone = zone
-        self._corrupt: tuple[str, list[CorruptDay]] | None = None
+        self._corrupt = _CorruptDays(days)
         self._cache: OrderedDict[CacheKey, tuple[object, Any, int]] = OrderedDict()
 
     def get_totals(
@@ -164,24 +164,8 @@ class LedgerQueries:
             today=totals,
             month=month,
             models=[(name, totals.copy()) for name, totals in top],
-            corrupt_days=[
-                *self._find_corrupt_closed_days(),
-                *self._iter_corrupt((self._utc_today,)),
-            ],
+            corrupt_days=self._corrupt.find(self._now()),
         )
-
-    def _find_corrupt_closed_days(self) -> list[CorruptDay]:
-        """Return the damaged days before today; looked for at most every 10 seconds."""
-        moment, today = self._now()[:_TEN_SECONDS], self._utc_today
-        if self._corrupt is None or self._corrupt[0] != moment:
-            closed = (day for day in self._days.list_days() if day < today)
-            self._corrupt = moment, list(self._iter_corrupt(closed))
-        return self._corrupt[1]
-
-    def _iter_corrupt(self, days: Iterable[str]) -> Iterator[CorruptDay]:
-        for day in days:
-            if count := len(self._days.get_day(day).position.corrupt_lines):
-                yield CorruptDay(day, count)
 
     def _get_times_of(
         self,
@@ -325,6 +309,27 @@ class LedgerQueries:
         ):
             self._cache.popitem(last=False)
         return answer
+
+
+class _CorruptDays:
+    """Finds the days with corrupt lines; in closed ones at most every 10 seconds."""
+
+    def __init__(self, days: DailyReports) -> None:
+        self._days = days
+        self._known: tuple[str, list[CorruptDay]] | None = None
+
+    def find(self, now: Timestamp) -> list[CorruptDay]:
+        """Return the days that are damaged, in order."""
+        moment, today = now[:_TEN_SECONDS], now[:10]
+        if self._known is None or self._known[0] != moment:
+            closed = (day for day in self._days.list_days() if day < today)
+            self._known = moment, list(self._iter_corrupt(closed))
+        return [*self._known[1], *self._iter_corrupt((today,))]
+
+    def _iter_corrupt(self, days: Iterable[str]) -> Iterator[CorruptDay]:
+        for day in days:
+            if count := len(self._days.get_day(day).position.corrupt_lines):
+                yield CorruptDay(day, count)
 
 
 class _Question(NamedTuple):
