@@ -31,6 +31,8 @@ LAST_SECONDS = 2.0
 
 Method: TypeAlias = Callable[[AcpJson], Mapping[str, Any]]
 Notified: TypeAlias = Callable[[AcpJson], None]
+Answered: TypeAlias = Callable[[AcpJson, Mapping[str, Any]], None]
+"""Receives the parameters and the result of a request, once it is answered."""
 OnAnswer: TypeAlias = Callable[[AcpJson], None]
 """Receives the result of a request; it is not called after an error or ``cancel``."""
 
@@ -47,18 +49,21 @@ class EditorConnection:
         self._running: dict[threading.Thread, None] = {}
         self._methods: Mapping[str, Method] = {}
         self._notified: Mapping[str, Notified] = {}
+        self._answered: Mapping[str, Answered] = {}
 
     def serve(
         self,
         lines: Iterator[bytes],
         methods: Mapping[str, Method],
         notified: Mapping[str, Notified],
+        answered: Mapping[str, Answered] | None = None,
     ) -> None:
         """Answer the editor until there are no more lines.
 
-        Notifications are handled in their order, before the next message is read.
+        Notifications are handled in their order, before the next message is read; ``answered`` is
+        called after a request was answered.
         """
-        self._methods, self._notified = methods, notified
+        self._methods, self._notified, self._answered = methods, notified, answered or {}
         for line in lines:
             message = parse_message(line)
             if message is None:
@@ -135,6 +140,8 @@ class EditorConnection:
             self._respond_error(number, INTERNAL_ERROR, f"{method} failed; see the agent's log")
         else:
             self._write({"id": number, "result": result})
+            if follow := self._answered.get(method):
+                follow(params, result)
 
     def _handle_notification(self, method: str, params: AcpJson) -> None:
         if handle := self._notified.get(method):

@@ -66,7 +66,13 @@ class AcpServer:
             "session/set_mode": self._set_mode,
             "session/set_config_option": self._set_option,
         }
-        self._connection.serve(lines, methods, {"session/cancel": self._cancel})
+        opening = ("session/new", "session/load", "session/resume")
+        self._connection.serve(
+            lines,
+            methods,
+            {"session/cancel": self._cancel},
+            dict.fromkeys(opening, self._tell_commands),
+        )
         self._connection.join()
         for session in list(self._sessions.values()):
             self._discard(session)
@@ -265,6 +271,11 @@ class AcpServer:
         if line:
             title = line if len(line) <= _TITLE_LENGTH else f"{line[:_TITLE_LENGTH]}…"
             self._daemon.call("PUT", f"/api/chats/{session.chat_id}", {"title": title})
+
+    def _tell_commands(self, params: AcpJson, result: AcpJson) -> None:
+        name = get_text(result, "sessionId") or get_text(params, "sessionId")
+        if session := self._sessions.get(name):
+            session.commands.tell()
 
     def _tell_of_servers(self, session: EditorSession, params: AcpJson) -> None:
         if not get_list(params, "mcpServers"):

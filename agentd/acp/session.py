@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 from uuid import uuid4
 
+from agentd.acp.commands import OfferedCommands
 from agentd.acp.connection import EditorConnection
 from agentd.acp.daemon import DaemonApi
 from agentd.acp.messages import AcpJson
@@ -53,6 +54,7 @@ class EditorSession:
         """The requests to the editor by the ids of the questions."""
         self._title = ""
         self._offered: object = None
+        self.commands = OfferedCommands(daemon, chat_id, self.send_update)
         self._closed = threading.Event()
 
     @property
@@ -190,6 +192,7 @@ class EditorSession:
             self._transcript.end_turn(
                 failed=bool(running and (running.failure or running.cancelled))
             )
+            self.commands.tell()
         if chat["reason"] == "chat.changed":
             self.show_options()
         self._show_title(chat["title"], chat["updatedAt"])

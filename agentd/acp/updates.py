@@ -68,6 +68,16 @@ def make_plan(outcome: str) -> Update | None:
     return {"sessionUpdate": "plan", "entries": entries} if entries else None
 
 
+def make_command(command: AcpJson) -> Update:
+    """Return a custom command as it is offered to a person."""
+    hint = command["argumentHint"] or "arguments"
+    return {
+        "name": command["name"],
+        "description": command["description"],
+        "input": {"hint": hint},
+    }
+
+
 def make_call(call_id: str, tool: str, given: str = "", *, status: str = "in_progress") -> Update:
     """Return the beginning of a tool call."""
     return {

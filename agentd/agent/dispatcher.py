@@ -207,6 +207,7 @@ class Dispatcher:
         try:
             if await self._planner.hold_if_over_budget(chat_id):
                 return
+            await self._planner.read_command(chat_id)
             chat = await self._turns.start_turn(chat_id, self._planner.get_engine_and_model)
         except NotFound:
             return

@@ -5,10 +5,12 @@ from decimal import Decimal
 from typing import Protocol
 
 from agentd.agent.budget import SpendBudget
+from agentd.agent.custom_commands.model import CustomCommand
 from agentd.agent.engine import TurnRequest
 from agentd.agent.engine_selection import EngineChoice, EngineRegistry
 from agentd.chats.approval import Approval
 from agentd.chats.model import Prompt
+from agentd.chats.queue import find_next
 from agentd.chats.repository import AGENT
 from agentd.chats.state import Chat, ChatSummary
 from agentd.chats.turns import TurnRecorder
@@ -44,6 +46,22 @@ class NoChatFolders:
         return ""
 
 
+class CommandLookup(Protocol):
+    """Reads the custom commands (``custom_commands.store``)."""
+
+    async def find_called(self, prompt: str) -> CustomCommand | None:
+        """Return the command that a prompt calls; None if it calls none."""
+        ...
+
+
+class NoCommands:
+    """There are no commands."""
+
+    async def find_called(self, prompt: str) -> CustomCommand | None:
+        """Return nothing."""
+        return None
+
+
 class TurnPlanner:
     """Prepares turns. ``mark`` identifies this daemon's child processes."""
 
@@ -57,6 +75,7 @@ class TurnPlanner:
         budget: Callable[[], SpendBudget],
         mark: str,
         folders: ChatFolders | None = None,
+        commands: CommandLookup | None = None,
     ) -> None:
         self._turns = turns
         self._engines = engines
@@ -66,10 +85,32 @@ class TurnPlanner:
         self._budget = budget
         self._mark = mark
         self._folders = folders or NoChatFolders()
+        self._commands = commands or NoCommands()
+        self._command_models: dict[int, tuple[int, str]] = {}
+        """By chat its next prompt, and the model that the command asks for which it calls."""
 
     def choose_engine(self, chat: Chat, prompt: Prompt) -> EngineChoice:
-        """Choose engine and model: the prompt's own, else the chat's, else the default."""
-        return self._engines.choose(prompt.model or chat.model)
+        """Choose engine and model: the prompt's own, its command's, the chat's, the default."""
+        number, model = self._command_models.get(chat.id, (0, ""))
+        asked = model if number == prompt.id else ""
+        return self._engines.choose(prompt.model or asked or chat.model)
+
+    async def read_command(self, chat_id: int) -> None:
+        """Note the model that the chat's next prompt asks for, if it calls a command."""
+        chat = await self._turns.get_latest(chat_id)
+        prompt = find_next(chat.queue, self._clock.now())
+        self._command_models.pop(chat_id, None)
+        if prompt is None or prompt.model or not prompt.text.lstrip().startswith("/"):
+            return
+        command = await self._commands.find_called(prompt.text)
+        if command is None or not command.model:
+            return
+        usual, asked = self._engines.choose(chat.model), self._engines.choose(command.model)
+        # A workspace's command is expanded by the native engine only, and often names other
+        # programs' models.
+        is_native = usual.name == asked.name == "native"
+        if asked.engine and (command.source == "config" or is_native):
+            self._command_models[chat_id] = prompt.id, command.model
 
     def get_engine_and_model(self, chat: Chat, prompt: Prompt) -> tuple[str, str]:
         """Return the names of engine and model for the journal."""

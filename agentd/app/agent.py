@@ -12,6 +12,7 @@ from agentd.agent.approval_rules import ApprovalPolicy
 from agentd.agent.approvals import ApprovalService
 from agentd.agent.budget import SpendBudget
 from agentd.agent.command_paths import explain_protection
+from agentd.agent.custom_commands.store import CommandDirectory
 from agentd.agent.dispatcher import Dispatcher
 from agentd.agent.engine import Engine
 from agentd.agent.engine_selection import EngineRegistry
@@ -74,12 +75,15 @@ class EngineComponent:
         self._book = SupplierDirectory(lambda: written.models.current, environ)
         self._upstream = HttpUpstream()
         self._bounds = WorkspaceBounds(written.settings.current.workspace)
+        self.commands = CommandDirectory(layout, written.settings.current.workspace)
+        """The custom commands."""
 
     async def start(self, generation: str) -> None:
         """End what a killed daemon of this state folder left behind."""
         self._generation = generation
         protected = await asyncio.to_thread(find_protected_places, self._layout)
         self._bounds = WorkspaceBounds(self._bounds.folder, os.path.realpath, protected)
+        self.commands.protect(protected)
         if why := explain_risky_workspace(os.path.realpath(self._bounds.folder), protected.home):
             log.warning("%s", why)
         await kill_orphans(generation, dead_owner=True)
@@ -115,7 +119,15 @@ class EngineComponent:
         mark = self._generation
         all_chats, skills = chats.list_summaries, written.skills
         assigner = TurnPlanner(
-            turns, build_engines, skills, clock, all_chats, self._get_budget, mark, folders
+            turns,
+            build_engines,
+            skills,
+            clock,
+            all_chats,
+            self._get_budget,
+            mark,
+            folders,
+            self.commands,
         )
         dispatcher = Dispatcher(
             turns, assigner, approvals, clock, bus, lambda: now().max_parallel_turns
@@ -155,5 +167,11 @@ class EngineComponent:
         from agentd.app.engines import build_engines  # noqa: PLC0415
 
         return build_engines(
-            self._bounds, self._get_settings, self._book, self._upstream, self._layout, self._mcp
+            self._bounds,
+            self._get_settings,
+            self._book,
+            self._upstream,
+            self._layout,
+            self._mcp,
+            self.commands,
         )

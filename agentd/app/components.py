@@ -10,6 +10,8 @@ from msgspec import Struct
 
 from agentd.agent import api as agent_api
 from agentd.agent.api import AgentEndpoints
+from agentd.agent.custom_commands import api as commands_api
+from agentd.agent.custom_commands.api import CommandEndpoints
 from agentd.agent.engine import Engine
 from agentd.app import about_api, setup_api
 from agentd.app.about_api import AboutEndpoints
@@ -265,6 +267,9 @@ async def collect_routes(
         *remote_api.routes(components.remote),
         *list_remote_routes(RemoteBotEndpoints(components.bots.get_bots)),
         *agent_api.routes(agent_endpoints),
+        *commands_api.routes(
+            CommandEndpoints(components.engines.commands, components.worktrees.service.find_folder)
+        ),
         *chain.from_iterable(part.rows for part in parts),
         *config_files.build_routes(chats, agent.find_problem, problems),
         *_build_setup_routes(core),

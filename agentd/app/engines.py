@@ -6,6 +6,8 @@ They are much code, so this module is imported when the first turn begins: a dae
 from collections.abc import Callable
 from functools import partial
 
+from agentd.agent.custom_commands.expansion import CommandEngine
+from agentd.agent.custom_commands.store import CommandDirectory
 from agentd.agent.engine import Approver, Engine, TurnRequest
 from agentd.agent.engines.acp.conversation import AcpConversation
 from agentd.agent.engines.acp.launch import build_launch as acp_launch
@@ -43,17 +45,29 @@ def build_engines(
     upstream: HttpUpstream,
     layout: Layout,
     mcp: McpDirectory,
+    commands: CommandDirectory,
 ) -> dict[str, Engine]:
     """Build all engines, working within ``bounds`` or, for a chat with one, in its work tree."""
     trees: dict[str, dict[str, Engine]] = {}
+    build_within = partial(
+        _build_folder_engines,
+        now=now,
+        book=book,
+        upstream=upstream,
+        layout=layout,
+        mcp=mcp,
+        commands=commands,
+    )
 
     def build_for(folder: str, name: str) -> Engine:
         if folder not in trees:
             within = bounds.move_to(folder)
-            trees[folder] = _build_folder_engines(within, now, book, upstream, layout, mcp)
+            trees[folder] = _build_folder_engines(
+                within, now, book, upstream, layout, mcp, commands
+            )
         return trees[folder][name]
 
-    engines = _build_folder_engines(bounds, now, book, upstream, layout, mcp)
+    engines = build_within(bounds)
     return {
         name: FolderEngine(engine, partial(build_for, name=name))
         for name, engine in engines.items()
@@ -67,6 +81,7 @@ def _build_folder_engines(
     upstream: HttpUpstream,
     layout: Layout,
     mcp: McpDirectory,
+    commands: CommandDirectory,
 ) -> dict[str, Engine]:
     """Build all engines, working within ``bounds``; they follow the settings of each turn."""
     root, protected = bounds.folder, bounds.protected
@@ -81,7 +96,7 @@ def _build_folder_engines(
     def get_limits() -> TurnLimits:
         return TurnLimits(now().turn_steps, now().turn_seconds, now().turn_cost)
 
-    return {
+    engines: dict[str, Engine] = {
         "offline": OfflineEngine(tools),
         "native": NativeEngine(
             tools,
@@ -92,6 +107,15 @@ def _build_folder_engines(
             limits=get_limits,
         ),
         **build_program_engines(bounds, now, book, mcp),
+    }
+    # Programs expand the workspace's commands themselves, each in its own way.
+    return {
+        name: CommandEngine(
+            engine,
+            tools,
+            partial(commands.find_called, folder=root, configured_only=name != "native"),
+        )
+        for name, engine in engines.items()
     }
 
 

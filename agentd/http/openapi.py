@@ -106,6 +106,7 @@ _TAGS: dict[str, tuple[str, str]] = {
     "/api/mcp-servers": ("mcp servers", "The MCP servers whose tools the agents use."),
     "/api/setup": ("setup", "The first run: the installed engines, and a test of one."),
     "/api/settings": ("settings", "The settings of the daemon."),
+    "/api/commands": ("commands", "Custom commands: prompts that are sent by /name."),
     "/api/skills": _SKILLS,
     "/api/skills-settings": _SKILLS,
     "/api/models": ("models", "The models that the agent can use."),

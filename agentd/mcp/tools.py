@@ -127,6 +127,13 @@ TOOLS: tuple[ToolSpec, ...] = (
         "/api/models",
     ),
     ToolSpec(
+        "list_commands",
+        "List custom commands",
+        "List the prompts that are written down: a prompt that begins with /name sends one.",
+        "GET",
+        "/api/commands",
+    ),
+    ToolSpec(
         "list_skills",
         "List skills",
         "List the skills that a chat can use.",

@@ -90,6 +90,11 @@ class Layout(Struct, frozen=True):
         return join(self.config, "skills")
 
     @property
+    def commands(self) -> str:
+        """The folder of custom commands, one Markdown file per command."""
+        return join(self.config, "commands")
+
+    @property
     def users(self) -> str:
         """The people who may sign in, written by hand."""
         return join(self.config, "users.yml")

@@ -38,8 +38,8 @@ CONFIG_FILES = frozenset(
 WORKTREES = "worktrees"
 """The folder of the state that chats' git work trees are in: each is open to its own chat."""
 
-SKILLS = "skills"
-"""The folder of the configuration that agents should read."""
+READABLE_FOLDERS = frozenset(("skills", "commands"))
+"""The folders of the configuration that agents should read."""
 
 _SECRET_FILES = frozenset(
     ("agentd.env", ".envrc", ".netrc", "_netrc", ".git-credentials", ".pgpass", ".pypirc")
@@ -254,9 +254,10 @@ def explain_risky_workspace(workspace: str, home: str) -> str:
 def _check_config(path: str, workspace: str, config: str, *, writing: bool) -> Protection | None:
     steps = _split_path(path, config)
     if not is_beneath(workspace, config):
-        readable = steps[0] == SKILLS and not writing
+        readable = steps[0] in READABLE_FOLDERS and not writing
     else:  # the workspace is in there: protect only what agentd itself reads
-        readable = steps[0] not in CONFIG_FILES and (steps[0] != SKILLS or not writing)
+        own = CONFIG_FILES | READABLE_FOLDERS if writing else CONFIG_FILES
+        readable = steps[0] not in own
     return None if readable else _CONFIG
 
 

@@ -363,6 +363,26 @@ def test_modes_models_and_skills_are_those_of_the_chat(
     assert mode["currentModeId"] == "auto"
 
 
+def test_the_commands_of_the_chat_are_offered_and_told_again_when_they_change(
+    house: Serving, editor: Editor, tmp_path: Path
+) -> None:
+    folder = tmp_path / ".claude" / "commands"
+    folder.mkdir(parents=True)
+    review = "---\ndescription: Reviews a file\nargument-hint: [file]\n---\nReview $1.\n"
+    (folder / "review.md").write_text(review)
+    session = editor.call("session/new", cwd=str(tmp_path), mcpServers=[])["sessionId"]
+    editor.read_until(lambda: editor.list_updates("available_commands_update"))
+    (offered,) = editor.list_updates("available_commands_update")
+    assert offered["availableCommands"] == [
+        {"name": "review", "description": "Reviews a file", "input": {"hint": "[file]"}}
+    ]
+    (folder / "review.md").unlink()
+    asked = editor.ask(session, "hello")
+    editor.read_until(lambda: len(editor.list_updates("available_commands_update")) == 2)
+    assert editor.list_updates("available_commands_update")[1]["availableCommands"] == []
+    assert editor.read_answer(asked)["result"] == {"stopReason": "end_turn"}
+
+
 def test_the_servers_of_the_editor_are_refused_in_words(house: Serving, start: Start) -> None:
     editor = start()
     editor.begin(session={"notices": {}})

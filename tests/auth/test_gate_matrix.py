@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from agentd.agent import api as agent_api
+from agentd.agent.custom_commands import api as commands_api
 from agentd.agent.mcp_servers import api as mcp_servers_api
 from agentd.app import about_api, setup_api, system_api
 from agentd.app.http_server import build_table
@@ -65,6 +66,7 @@ EVERY = build_table(
     description.routes(ANY),
     settings_api.routes(ANY),
     skills_api.routes(ANY),
+    commands_api.routes(ANY),
     models_api.routes(ANY),
     jobs_api.routes(ANY),
     analytics_api.routes(ANY),

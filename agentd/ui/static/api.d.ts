@@ -700,6 +700,21 @@ export type CodeView = {
   expiresAt: string;
 };
 
+export type CommandView = {
+  name: string;
+  description: string;
+  argumentHint: string;
+  model: string;
+  allowedTools: string[];
+  source: "config" | "workspace";
+  path: string;
+};
+
+export type CommandsView = {
+  commands: CommandView[];
+  problems: ConfigProblem[];
+};
+
 export type CommitView = {
   id: string;
   at: string;
@@ -2991,6 +3006,7 @@ export interface Answers {
   "POST /api/chats/{chatId}/duplicate": ChatRow;
   "PUT /api/chats/{chatId}/labels": ChatRow;
   "POST /api/chats/{chatId}/restore": ChatRow;
+  "GET /api/commands": CommandsView;
   "POST /api/deploy/restart/{name}": DeploymentView;
   "POST /api/deploy/start/{name}": DeploymentView;
   "GET /api/deploy/status": DeploymentsView;

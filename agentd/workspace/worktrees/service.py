@@ -135,6 +135,13 @@ class WorktreeService:
             )
         return await self._repository.open_copy(self._get_top(chat_id))
 
+    async def find_folder(self, chat_id: int) -> str:
+        """Return the folder of a chat's work tree; empty: it has none, or none is made yet."""
+        tree = (await self._chats.open(chat_id)).worktree
+        if tree is None or tree.step == "planned":
+            return ""
+        return await self._repository.get_folder(self._get_top(chat_id))
+
     async def merge(self, chat_id: int, message: str, into: str | None) -> str:
         """Commit and merge what a chat changed into the workspace; return the commit there."""
         async with self._hold_made(chat_id) as (chat, tree):

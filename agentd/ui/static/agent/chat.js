@@ -76,7 +76,7 @@ export function page(params) {
   const queue = queuePanel(chat, { sendNow: (promptId) => void sendNow(promptId) });
   const settings = computed(() => chat.work.value?.settings);
   const writer = composer({
-    draft: String(chatId), placeholder: "Ask for the next step…",
+    draft: String(chatId), chatId: String(chatId), placeholder: "Ask for the next step…",
     autofocus: matchMedia("(hover: hover)").matches,
     onsend: (text, now, notBefore) => void sendPrompt(text, now, notBefore),
     note: () => (chat.working.value || chat.queue.value.length ? `goes to place ${chat.queue.value.length + 1}` : ""),

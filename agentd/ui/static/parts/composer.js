@@ -10,17 +10,19 @@ import * as store from "../core/store.js";
 
 /** @typedef {import("../core/el.js").Single} Single */
 /** @typedef {import("./attachments.js").Attachments} Attachments */
+/** @typedef {import("./commands.js").Commands} Commands */
 
 const KEEP_AFTER = 300;
 const canDictate = window.isSecureContext && "mediaDevices" in navigator && "MediaRecorder" in window;
 
 /**
  * @param {{ draft: string, placeholder: string, tools?: Single[], note?: () => string, label?: string,
- *   onsend: (text: string, now: boolean, notBefore: string) => void, autofocus?: boolean }} options
- *   `draft`: the name under which the text is kept; `note`: where the prompt will go
+ *   onsend: (text: string, now: boolean, notBefore: string) => void, autofocus?: boolean, chatId?: string }} options
+ *   `draft`: the name under which the text is kept; `note`: where the prompt will go; `chatId`: the chat
+ *   whose custom commands complete the text, else those of the workspace do
  * @returns {{ node: HTMLElement, input: HTMLTextAreaElement, insert: (text: string) => void }}
  */
-export function composer({ draft, placeholder, tools = [], note, label = "Prompt", onsend, autofocus = false }) {
+export function composer({ draft, placeholder, tools = [], note, label = "Prompt", onsend, autofocus = false, chatId = "" }) {
   const kept = keepDraft(`draft ${draft}`);
   const empty = signal(true);
   const files = fileHolder(draft);
@@ -28,8 +30,10 @@ export function composer({ draft, placeholder, tools = [], note, label = "Prompt
   const waits = signal(/** @type {{ now: boolean, notBefore: string } | null} */ (null));
   const input = el("textarea", { class: "draft", rows: 1, placeholder, "aria-label": label, enterkeyhint: "send", value: kept.read(), autofocus, dir: "auto" });
 
+  const commands = commandHolder(input, chatId, () => edited());
   const changed = () => {
     empty.value = !input.value.trim();
+    commands.follow();
     if (!CSS.supports("field-sizing", "content")) {
       input.style.height = "auto";
       input.style.height = `${input.scrollHeight}px`;
@@ -61,6 +65,7 @@ export function composer({ draft, placeholder, tools = [], note, label = "Prompt
   kept.follow(input, changed);
   input.addEventListener("input", edited);
   input.addEventListener("keydown", (event) => {
+    if (commands.takes(event)) return;
     if (event.key !== "Enter" || event.isComposing || event.shiftKey || event.altKey) return;
     const touch = matchMedia("(hover: none)").matches;
     if (touch && !event.ctrlKey && !event.metaKey) return;
@@ -91,7 +96,7 @@ export function composer({ draft, placeholder, tools = [], note, label = "Prompt
     else input.focus();
   };
   const speech = el("div", { class: "speech" });
-  const node = el("div", { class: "composer" }, speech, files.node, input,
+  const node = el("div", { class: "composer" }, commands.node, speech, files.node, input,
     el("div", { class: "tools" }, may("manager") ? [attachButton(files.add), canDictate ? dictateButton(speech, input, insertHere) : null] : null, tools, el("span", { class: "grow" }),
       el("span", { class: () => `state${waits.value || files.failed.value ? "" : " not-phone"}` }, state),
       el("button", { class: "btn plain icon small", type: "button", "aria-label": "Send later…", title: "Send later…", hidden: unready, onclick: () => void submitLater() }, icon("clock")),
@@ -173,6 +178,34 @@ function fileHolder(draft) {
     count: computed(() => loaded.value?.count.value ?? 0),
     busy: computed(() => loaded.value?.busy.value ?? false),
     failed: computed(() => loaded.value?.failed.value ?? false),
+  };
+}
+
+/**
+ * The commands that complete a text; their module is loaded with the first slash.
+ * @param {HTMLTextAreaElement} input
+ * @param {string} chatId
+ * @param {() => void} changed
+ */
+function commandHolder(input, chatId, changed) {
+  const node = el("div");
+  /** @type {Commands | null} */
+  let made = null;
+  let isLoading = false;
+  const load = async () => {
+    isLoading = true;
+    const { completeCommands } = await import("./commands.js");
+    made = completeCommands(input, chatId, changed);
+    node.append(made.node);
+    made.update();
+  };
+  return {
+    node,
+    follow: () => {
+      if (made) made.update();
+      else if (!isLoading && input.value.startsWith("/")) void load();
+    },
+    takes: (/** @type {KeyboardEvent} */ event) => made?.takes(event) ?? false,
   };
 }
 

@@ -1,0 +1,1 @@
+"""Custom commands: prompts that are written down, and sent by ``/name``."""

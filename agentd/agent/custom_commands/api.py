@@ -1,0 +1,93 @@
+"""The custom commands as the extended surface lists them."""
+
+from collections.abc import Awaitable, Callable
+
+from msgspec import Struct
+
+from agentd.agent.custom_commands.model import CustomCommand, Source
+from agentd.agent.custom_commands.store import CommandDirectory
+from agentd.core.errors import BadRequest, ConfigProblem, NotFound
+from agentd.core.ids import MAX_ID
+from agentd.http.access import RouteGroup
+from agentd.http.parameters import make_integer_parameter
+from agentd.http.request import Request, Response
+from agentd.http.routing import Route
+
+
+class CommandView(Struct, frozen=True, rename="camel"):
+    """A custom command: a prompt that is sent by ``/name arguments``."""
+
+    name: str
+    description: str
+    argument_hint: str
+    """What is typed after the name, such as ``[file]``; empty: nothing is said of it."""
+    model: str
+    """The model that it asks for; empty: the chat's."""
+    allowed_tools: tuple[str, ...]
+    """What other programs run without asking for it. Here it grants nothing."""
+    source: Source
+    """``config``: of the daemon's configuration, for every engine; ``workspace``: of the project,
+    expanded by the native engine, and by the programs whose folder it is in."""
+    path: str
+    """Its file."""
+
+
+class CommandsView(Struct, frozen=True, rename="camel"):
+    """All commands by name, and the problems of their files."""
+
+    commands: tuple[CommandView, ...]
+    problems: tuple[ConfigProblem, ...]
+
+
+class CommandEndpoints:
+    """The endpoint ``/api/commands``; ``find_folder`` returns where a chat works.
+
+    An empty folder is the workspace.
+    """
+
+    def __init__(
+        self, commands: CommandDirectory, find_folder: Callable[[int], Awaitable[str]]
+    ) -> None:
+        self._commands = commands
+        self._find_folder = find_folder
+
+    async def list_commands(self, request: Request) -> Response:
+        """List the commands of the configuration, and those of a chat's folder."""
+        chat_id = request.get_int("chatId", 1, MAX_ID)
+        folder = await self._find_folder(chat_id) if chat_id else ""
+        found = await self._commands.get_commands(folder)
+        return Response(CommandsView(tuple(map(_make_view, found.all)), found.problems))
+
+
+def _make_view(command: CustomCommand) -> CommandView:
+    return CommandView(
+        command.name,
+        command.description,
+        command.argument_hint,
+        command.model,
+        command.allowed_tools,
+        command.source,
+        command.path,
+    )
+
+
+def routes(endpoints: CommandEndpoints) -> tuple[Route, ...]:
+    """Return the route of commands."""
+    return (
+        Route(
+            "GET",
+            "/api/commands",
+            RouteGroup.EXTENDED,
+            endpoints.list_commands,
+            "The custom commands that a prompt can begin with, and the problems of their files.",
+            operation_id="list_commands",
+            response_type=CommandsView,
+            errors=(BadRequest, NotFound),
+            section="4, extended surface",
+            parameters=(
+                make_integer_parameter(
+                    "chatId", "The chat whose folder is read; without it the workspace.", 1, MAX_ID
+                ),
+            ),
+        ),
+    )

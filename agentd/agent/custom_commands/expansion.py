@@ -1,0 +1,157 @@
+"""Expands a custom command for an engine: runs its command lines, reads its files.
+
+A command line asks for permission as one of the model does; where it is not allowed, the text says
+so in its place. Only files that may be read unasked are included; any other path stays as it is.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing, suppress
+
+from msgspec import Struct, structs
+
+from agentd.agent.custom_commands.model import (
+    CommandLine,
+    CustomCommand,
+    IncludedFile,
+    Invocation,
+    fill_in,
+    parse_invocation,
+)
+from agentd.agent.engine import (
+    Approver,
+    Engine,
+    EngineEvent,
+    ToolStarted,
+    ToolUsed,
+    TurnFailed,
+    TurnRequest,
+)
+from agentd.agent.text import sanitize
+from agentd.agent.tools.model import RunCommand
+from agentd.agent.tools.results import CommandResult, FileText
+from agentd.agent.tools.toolbox import Toolbox
+from agentd.core.errors import AgentdError
+
+COMMAND = "command"
+"""The name that the history gives to what a command expanded to."""
+LONGEST_PROMPT = 200_000
+"""Characters of an expanded command."""
+MOST_FILES = 50
+LONGEST_SHOWN = 20_000
+"""Characters of an expanded command that the history shows."""
+
+FindCommand = Callable[[str], Awaitable[CustomCommand | None]]
+
+
+class ExpandedPrompt(Struct, frozen=True):
+    """What is sent in the place of a command."""
+
+    text: str
+
+
+class CommandEngine:
+    """An engine whose prompts may call custom commands; ``find`` returns the one of a prompt."""
+
+    def __init__(self, engine: Engine, tools: Toolbox, find: FindCommand) -> None:
+        self.name = engine.name
+        self._engine = engine
+        self._tools = tools
+        self._find = find
+
+    def run(self, assignment: TurnRequest, approver: Approver) -> AsyncGenerator[EngineEvent, None]:
+        """Run one prompt, expanded if it calls a command; see ``Engine``."""
+        called = parse_invocation(assignment.prompt)
+        if called is None:
+            return self._engine.run(assignment, approver)
+        return self._run_command(called, assignment, approver)
+
+    async def _run_command(
+        self, called: Invocation, assignment: TurnRequest, approver: Approver
+    ) -> AsyncGenerator[EngineEvent, None]:
+        command = await self._find(assignment.prompt)
+        if command:
+            expansion = self._expand(command, called.arguments, assignment, approver)
+            async with aclosing(expansion) as steps:
+                async for step in steps:
+                    if isinstance(step, ExpandedPrompt):
+                        assignment = structs.replace(assignment, prompt=step.text)
+                    else:
+                        yield step
+                        if isinstance(step, TurnFailed):
+                            return
+        async with aclosing(self._engine.run(assignment, approver)) as events:
+            coming = anext(events)
+            while True:
+                try:
+                    event = await coming
+                except StopAsyncIteration:
+                    return
+                try:
+                    yield event
+                except asyncio.CancelledError as stop:  # the engine may have more to report
+                    coming = events.athrow(stop)
+                else:
+                    coming = anext(events)
+
+    async def _expand(
+        self, command: CustomCommand, arguments: str, assignment: TurnRequest, approver: Approver
+    ) -> AsyncGenerator[EngineEvent | ExpandedPrompt, None]:
+        typed = sanitize(assignment.prompt.strip())
+        texts: list[str] = []
+        files: list[FileText] = []
+        turn = assignment.turn_tag
+        for part in fill_in(command, arguments):
+            match part:
+                case CommandLine(line):
+                    yield ToolStarted(RunCommand.name, line)
+                    async with self._tools.open_turn(turn):
+                        output, ok = await self._run_line(line, command, approver, turn)
+                    yield ToolUsed(RunCommand.name, line, sanitize(output), ok=ok)
+                    texts.append(output)
+                case IncludedFile(path):
+                    texts.append(f"@{path}")
+                    file = await self._read_file(path) if len(files) < MOST_FILES else None
+                    files += [file] if file else []
+                case _:
+                    texts.append(part.text)
+        text = "".join((*texts, *map(_render_file, files)))
+        if len(text) > LONGEST_PROMPT:
+            yield TurnFailed(
+                f"/{command.name} expands to {len(text):,} characters, of {LONGEST_PROMPT:,} that"
+                " can be sent. Let it include less."
+            )
+            return
+        shown = sanitize(text)
+        more = "…" if len(shown) > LONGEST_SHOWN else ""
+        yield ToolUsed(COMMAND, typed, f"{command.path}\n\n{shown[:LONGEST_SHOWN]}{more}")
+        yield ExpandedPrompt(text)
+
+    async def _run_line(
+        self, line: str, command: CustomCommand, approver: Approver, turn: str
+    ) -> tuple[str, bool]:
+        """Return the output of a command line, or why there is none; and whether it succeeded."""
+        why = f"The command /{command.name} ({command.path}) runs this."
+        if not line.strip():
+            return "", True
+        try:
+            ended = await self._tools.use(RunCommand(line), approver, turn, why)
+        except AgentdError as error:
+            return f"[not run: {error.message}]", False
+        assert isinstance(ended, CommandResult)
+        output = ended.output.strip("\n")
+        if ended.late:
+            return f"{output}\n[ended: it took too long]", False
+        return (output, True) if ended.code == 0 else (f"{output}\n[exit {ended.code}]", False)
+
+    async def _read_file(self, path: str) -> FileText | None:
+        with suppress(AgentdError):
+            return await self._tools.read_unasked(path.removeprefix("./"))
+        return None
+
+
+def _render_file(file: FileText) -> str:
+    lines = "\n".join(file.lines)
+    cut = len(file.lines) < file.total
+    more = f"\n(These are the first {len(file.lines)} of {file.total} lines.)" if cut else ""
+    return f'\n\n<file path="{file.path}">\n{lines}\n</file>{more}'
