@@ -62,9 +62,7 @@ def build_engines(
     def build_for(folder: str, name: str) -> Engine:
         if folder not in trees:
             within = bounds.move_to(folder)
-            trees[folder] = _build_folder_engines(
-                within, now, book, upstream, layout, mcp, commands
-            )
+            trees[folder] = build_within(within)
         return trees[folder][name]
 
     engines = build_within(bounds)
@@ -97,7 +95,6 @@ def _build_folder_engines(
         return TurnLimits(now().turn_steps, now().turn_seconds, now().turn_cost)
 
     engines: dict[str, Engine] = {
-        "offline": OfflineEngine(tools),
         "native": NativeEngine(
             tools,
             upstream,
@@ -108,8 +105,9 @@ def _build_folder_engines(
         ),
         **build_program_engines(bounds, now, book, mcp),
     }
-    # Programs expand the workspace's commands themselves, each in its own way.
-    return {
+    # Programs expand the workspace's commands themselves, each in its own way; the offline engine
+    # understands no others than its own.
+    expanding = {
         name: CommandEngine(
             engine,
             tools,
@@ -117,6 +115,7 @@ def _build_folder_engines(
         )
         for name, engine in engines.items()
     }
+    return {"offline": OfflineEngine(tools), **expanding}
 
 
 def build_program_engines(

@@ -139,6 +139,15 @@ def test_broken_preferences_are_told_by_line(capsys, folder):
     assert f"{people}/ann.yml:2: pins[0]" in capsys.readouterr().out
 
 
+def test_custom_commands_are_checked_too(capsys, folder):
+    (folder / "config" / "commands").mkdir(parents=True)
+    (folder / "config" / "commands" / "fix.md").write_text("---\ndescription:\n  a: b\n---\nFix.\n")
+    (folder / "config" / "commands" / "fine.md").write_text("Do it.\n")
+    assert main(["check"]) == 1
+    problems = capsys.readouterr().out.splitlines()
+    assert [one.split(": ")[0] for one in problems] == [f"{folder}/config/commands/fix.md:3"]
+
+
 def test_models_and_skills_are_checked_too(capsys, folder):
     (folder / "config" / "skills" / "review").mkdir(parents=True)
     (folder / "config" / "skills" / "review" / "SKILL.md").write_text("---\nname: x\n---\n")

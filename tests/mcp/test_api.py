@@ -187,7 +187,8 @@ def test_a_chat_is_created_and_answers(mcp: McpHandClient) -> None:
 
 
 def test_a_result_has_the_same_as_text_and_as_an_object(mcp: McpHandClient) -> None:
-    for name in ("list_models", "list_skills", "list_builds", "list_deployments", "list_chats"):
+    lists = ("models", "skills", "commands", "builds", "deployments", "chats")
+    for name in (f"list_{what}" for what in lists):
         found = mcp.call_tool(name)
         assert json.loads(found["content"][0]["text"]) == found["structuredContent"]
 

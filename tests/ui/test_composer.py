@@ -286,3 +286,37 @@ def test_a_sent_prompt_empties_the_box_for_the_next(
     expect(find_prompt_box(page)).to_have_value("")
     expect(page.get_by_role("button", name="Send")).to_be_disabled()
     talking.say("the first one", ReplyCompleted("done"))
+
+
+@pytest.mark.parametrize(("theme", "small"), [("light", True), ("dark", False)])
+def test_a_slash_offers_the_custom_commands(
+    browser: Browser, site: Serving, talking: TalkingEngine, theme: str, small: bool
+) -> None:
+    folder = Path(site.layout.commands)
+    folder.mkdir(exist_ok=True)
+    (folder / "review.md").write_text(
+        "---\ndescription: Reviews a file\nargument-hint: [file]\n---\nReview $1.\n"
+    )
+    (folder / "preview.md").write_text("Show the site.\n")
+    with person(browser, site, theme=theme, **({"size": PHONE} if small else {})) as somebody:
+        page = somebody.open(f"/{site.client().create_chat(title='Commands')}")
+        box = find_prompt_box(page)
+        box.fill("/")
+        options = page.get_by_role("listbox", name="Commands").get_by_role("option")
+        expect(options).to_have_text(["/previewShow the site.", "/review [file]Reviews a file"])
+        box.fill("/re")
+        expect(options).to_have_text(["/review [file]Reviews a file", "/previewShow the site."])
+        if small:
+            check_layout(page)
+            options.first.click()
+        else:
+            box.press("ArrowDown")
+            box.press("ArrowUp")
+            box.press("Enter")
+        expect(box).to_have_value("/review ")
+        expect(options).to_have_count(0)
+        box.press_sequentially("a.py")
+        box.press("Escape")
+        page.get_by_role("button", name="Send", exact=True).click()
+        expect(box).to_have_value("")
+        until(lambda: "/review a.py" in [one.prompt for one in talking.given])
