@@ -48,7 +48,8 @@ def test_a_command_asks_is_sent_and_chooses_its_model(
         chat = caller.create_chat("/git:sum-up May")
         asked = caller.allow(chat)
         assert (asked["kind"], asked["subject"]) == ("shell", "echo changes since May")
-        messages = caller.wait_until_idle(chat)
+        caller.wait_until_idle(chat)
+        messages = caller.client.get(f"/api/chat/{chat}/messages")["messages"]
         said = [(one["role"], one["content"]) for one in messages]
         sent = "Sum up changes since May."
         assert said[0] == ("user", "/git:sum-up May")
