@@ -59,5 +59,5 @@ def test_a_command_asks_is_sent_and_chooses_its_model(
         assert caller.wait_until_idle(chat)[-1]["content"] == "Done."
     first, second = supplier.requests
     assert (first.model, second.model) == ("small", "large"), "haiku is another program's"
-    assert sent in first.text
-    assert "/git:sum-up" not in first.text
+    assert sent in str(first.body)
+    assert "/git:sum-up" not in str(first.body)
