@@ -128,12 +128,8 @@ class EditorSession:
         """Return the choices of the session; tell the editor when they have changed."""
         choices = self._read_choices(self.chat_id)
         if self._offered not in (None, choices):
-            self.send_update(
-                {
-                    "sessionUpdate": "current_mode_update",
-                    "currentModeId": make_modes(choices)["currentModeId"],
-                }
-            )
+            mode = make_modes(choices)["currentModeId"]
+            self.send_update({"sessionUpdate": "current_mode_update", "currentModeId": mode})
             self.send_update(
                 {"sessionUpdate": "config_option_update", "configOptions": make_options(choices)}
             )
