@@ -48,15 +48,20 @@ def read_entries(
 
     ``data`` is the journal from ``offset`` on, before which stand ``line`` lines.
     """
-    at = 0
-    while at < len(data):
-        end = data.find(b"\n", at) + 1 or len(data)
+    start = offset
+    *lines, unfinished = data.split(b"\n")
+    for text in lines:
+        line += 1
         try:
-            entry = decode_entry(data[at:end])
-            if entry.n != line + 1 or data[end - 1 : end] != b"\n":
-                raise ChecksumMismatch(f"it says it is line {entry.n}, or has no end")
+            entry = decode_entry(text)
+            if entry.n != line:
+                raise ChecksumMismatch(f"it says it is line {entry.n}")
         except ChecksumMismatch as error:
-            yield JournalDamage(line + 1, offset + at, str(error), not _has_valid_line(data[at:]))
+            torn = not _has_valid_line(data[offset - start :])
+            yield JournalDamage(line, offset, str(error), torn)
             return
-        yield entry, end - at
-        line, at = line + 1, end
+        size = len(text) + 1
+        offset += size
+        yield entry, size
+    if unfinished:
+        yield JournalDamage(line + 1, offset, "the line has no end", True)

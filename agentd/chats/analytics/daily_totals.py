@@ -74,16 +74,20 @@ class UsageTotals(Struct, omit_defaults=True):
         _add(self.took, other.took)
         _add(self.tools, other.tools)
 
-    def add_message(self, message: Message) -> None:
-        """Count a message."""
-        setattr(self, message.role, getattr(self, message.role) + 1)
+    def add_message(self, message: Message, *, is_tool_use: bool = False) -> None:
+        """Count a message; ``is_tool_use``: one of a tool tells of its use, not of a question."""
+        role = message.role
+        setattr(self, role, getattr(self, role) + 1)
+        if role == "tool" and is_tool_use and message.decision is None:
+            self.tools[message.tool] = self.tools.get(message.tool, 0) + 1
         self.add_usage(message.tokens, message.cost)
 
     def add_usage(self, tokens: Tokens, cost: Decimal) -> None:
         """Count tokens and money."""
         self.input += tokens.input
         self.output += tokens.output
-        self.cost += cost
+        if cost:
+            self.cost += cost
 
     @property
     def turns(self) -> int:
@@ -137,23 +141,23 @@ class ChatDailyTotals(Struct):
 
     def apply(self, entry: JournalEntry, size: int) -> None:
         """Take in one record whose line has ``size`` bytes."""
+        self.lines, self.seq = entry.n, entry.seq
+        self.size += size
         self.day = max(self.day, entry.at[:10])
+        body = entry.body
+        if isinstance(body, MessageAdded):  # most records: they are counted without further ado
+            self._get_totals(entry).add_message(body.message, is_tool_use=True)
+            return
         self._track_context(entry)
-        if message := get_message(entry.body):
-            totals = self._get_totals(entry)
-            totals.add_message(message)
-            used = isinstance(entry.body, MessageAdded) and message.role == "tool"
-            if used and message.decision is None:
-                totals.tools[message.tool] = totals.tools.get(message.tool, 0) + 1
-        match entry.body:
+        if message := get_message(body):
+            self._get_totals(entry).add_message(message)
+        match body:
             case TurnEnded(outcome=outcome, tokens=tokens, cost=cost):
                 self._end(entry, outcome, tokens, cost)
             case TurnDeferred(tokens=tokens, cost=cost):
                 if self.turn:
                     self.waiting[self.turn.prompt] = self.turn.account.by
                 self._end(entry, "deferred", tokens, cost)
-        self.lines, self.seq = entry.n, entry.seq
-        self.size += size
 
     def _track_context(self, entry: JournalEntry) -> None:
         """Track who asked for each prompt, before the record's message is counted."""
@@ -192,8 +196,9 @@ class ChatDailyTotals(Struct):
     def _get_totals(self, entry: JournalEntry) -> UsageTotals:
         """Return the totals of the current day and account, which are among the last rows."""
         account = self.turn.account if self.turn else UsageAccount("", "", self.skill, entry.by)
+        day = self.day
         for row in reversed(self.rows):
-            if row.day != self.day:
+            if row.day != day:
                 break
             if row.account == account:
                 return row.totals
