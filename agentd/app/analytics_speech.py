@@ -42,7 +42,7 @@ class AnalyticsSpeechComponent:
     ) -> None:
         self.speech = WatchedFile(layout.speech_settings, partial(load_speech, layout), Speech())
         """The current contents of ``speech.yml``."""
-        self._analytics = AnalyticsStore(layout, chats)
+        self._analytics = AnalyticsStore(layout, chats, bus.publish)
         self._unsubscribe = bus.subscribe(self._analytics.on_event)
         self._audio = AudioFiles(layout)
         self._upstream = HttpUpstream()

@@ -16,11 +16,12 @@ from agentd.agent.engine import (
     TurnRequest,
     Usage,
 )
-from tests.support.daemon import Client, Serving
+from tests.benchmarks.states import Maker
+from tests.support.daemon import Client, Serving, until
 from tests.ui.support import DESK, PHONE, Person, TalkingEngine, person
 from tests.ui.test_every_page import PAYLOADS, find_small_targets, wait_until_loaded
 
-from playwright.sync_api import Browser, Page, expect  # isort: skip
+from playwright.sync_api import Browser, Page, Route, expect  # isort: skip
 
 axe = pytest.importorskip("axe_playwright_python.sync_playwright")
 
@@ -152,6 +153,32 @@ def test_a_failed_read_is_told_in_the_daemons_words_and_tried_again(
     ada.context.unroute("**/api/analytics**")
     page.get_by_role("button", name="Retry").click()
     expect(page.locator(".figures")).to_be_visible()
+
+
+def test_the_first_reading_of_a_long_history_tells_how_far_it_is(
+    browser: Browser, talking: TalkingEngine, tmp_path: Path
+) -> None:
+    """Another client's first report is told to the page that still waits for its own."""
+    maker = Maker(str(tmp_path))
+    for _ in range(4):
+        maker.add_chat(18_000)
+    maker.finish()
+    with Serving(tmp_path, talking) as serving, person(browser, serving) as somebody:
+        waiting: list[Route] = []
+
+        def hold(route: Route) -> None:
+            waiting.append(route)
+
+        somebody.context.route("**/api/analytics**", hold)
+        page = somebody.open("/analytics")
+        until(lambda: page.title() and waiting)
+        serving.client().get("/api/analytics")
+        told = page.get_by_role("status", name="Loading")
+        expect(told).to_contain_text("The history is read for the first time: 100 %")
+        page.screenshot(path=tmp_path / "reading.png")
+        for route in waiting:
+            route.continue_()
+        expect(told).to_have_count(0)
 
 
 def test_titles_tools_and_labels_of_others_stay_text(page: Page) -> None:

@@ -1,9 +1,8 @@
 """The roll-ups behind the analytics: what each chat's journal adds up to, kept beside it.
 
-A roll-up is a cache that may be deleted at any time. It is made from the journal when somebody
-asks, off the loop, and read on from where it stood; nothing is done when a record is appended.
-One of an earlier life is believed only while the journal is the very file that it was made from,
-untouched since; otherwise the journal is read again. Nothing is synced.
+They are made from the journals when somebody asks, off the loop, and read on from where they
+stood; nothing is done when a record is appended. What is not remembered when the first report is
+asked for is read by processes of their own (``fold_ahead``).
 """
 
 import asyncio
@@ -13,10 +12,12 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
-import msgspec
 from msgspec import Struct
 
 from agentd.chats.analytics.daily_totals import ChatDailyTotals, UsageTotals
+from agentd.chats.analytics.events import AnalyticsProgress
+from agentd.chats.analytics.fold_ahead import fold_ahead
+from agentd.chats.analytics.fold_child import FoldJob
 from agentd.chats.analytics.report import (
     AnalyticsReport,
     GroupBy,
@@ -24,37 +25,19 @@ from agentd.chats.analytics.report import (
     merge_tables,
     sort_rows,
 )
+from agentd.chats.analytics.rollup import FORMAT, ChatRollup, fold_journal, load_rollup, save_rollup
 from agentd.chats.events import ChatDeletedUpdate, ChatUpdate
-from agentd.chats.journal_reader import JournalDamage, read_entries
 from agentd.chats.state import ChatSummary
-from agentd.core.errors import AgentdError
 from agentd.core.events import Event
+from agentd.core.tasks import cancel_task
 from agentd.storage import document
-from agentd.storage.checksummed_json import ChecksumMismatch, decode_checksummed, encode_checksummed
 from agentd.storage.document import TEMPORARY_PREFIX, FileStamp
 from agentd.storage.layout import Layout
 
 log = logging.getLogger(__name__)
 
-FORMAT = 1
 SAVE_EVERY = 1024
 """Lines that a roll-up may be ahead of its file while the daemon works."""
-_LIMIT = 64 * 1024 * 1024
-_CHUNK = 1024 * 1024
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_WRITE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-
-
-class ChatRollup(Struct, frozen=True):
-    """The contents of ``analytics/<chat>.json``: the fold of the journal that had this stamp."""
-
-    format: int
-    chat: int
-    journal: FileStamp
-    tally: ChatDailyTotals
-
-
-_decoder = msgspec.json.Decoder(ChatRollup)
 
 
 class _ChatFold(Struct):
@@ -73,13 +56,19 @@ class _ChatFold(Struct):
 class AnalyticsStore:
     """Reports messages, tokens, cost and turns; implements ``chats.analytics.api.AnalyticsSource``.
 
-    ``chats`` returns, once, every chat that counts (without the trash); from then on
-    ``note`` must be called with each change, so that no query reads every chat.
+    ``chats`` returns every chat that counts (without the trash), for the first report; from then
+    on ``on_event`` must be called with each change, so that no query reads every chat.
     """
 
-    def __init__(self, layout: Layout, chats: Callable[[], Iterable[ChatSummary]]) -> None:
+    def __init__(
+        self,
+        layout: Layout,
+        chats: Callable[[], Iterable[ChatSummary]],
+        publish: Callable[[Event], None],
+    ) -> None:
         self._layout = layout
         self._chats = chats
+        self._publish = publish
         self._thread = ThreadPoolExecutor(1, "analytics")
         self._changed: dict[int, ChatSummary | None] | None = None
         """The chats changed since the last query; None before the first."""
@@ -90,6 +79,8 @@ class AnalyticsStore:
         self._unread: dict[int, ChatSummary | None] = {}
         """Chats that could not be read: each question tries again."""
         self._book = RowsByDay()
+        self._ahead: asyncio.Task[None] | None = None
+        """Reads what is not remembered, once."""
 
     def on_event(self, event: Event) -> None:
         """Remember which chat changed; this is all that a record costs."""
@@ -108,6 +99,8 @@ class AnalyticsStore:
 
         ``daily``: with the days of each row.
         """
+        self._ahead = self._ahead or asyncio.create_task(self._fold_ahead())
+        await asyncio.shield(self._ahead)
         loop = asyncio.get_running_loop()
         everything = self._changed is None
         changed = self._take_changes()
@@ -118,15 +111,39 @@ class AnalyticsStore:
 
     async def close(self) -> None:
         """Keep what is not in the files yet."""
+        if self._ahead:
+            await cancel_task(self._ahead)
         changed = {} if self._changed is None else self._take_changes()
         await asyncio.get_running_loop().run_in_executor(self._thread, self._save_all, changed)
         await asyncio.to_thread(self._thread.shutdown)
+
+    async def _fold_ahead(self) -> None:
+        """Have the journals read that no roll-up is known of."""
+        find = asyncio.get_running_loop().run_in_executor(
+            self._thread, self._list_unread, list(self._chats())
+        )
+        await fold_ahead(
+            await find, lambda done, total: self._publish(AnalyticsProgress(done, total))
+        )
 
     def _take_changes(self) -> dict[int, ChatSummary | None]:
         changed, self._changed = self._changed, {}
         return {chat.id: chat for chat in self._chats()} if changed is None else changed
 
     # What follows is on the one thread.
+
+    def _list_unread(self, chats: list[ChatSummary]) -> list[FoldJob]:
+        """List the chats without a file; one that is not believed is read by this process."""
+        try:
+            known = set(os.listdir(self._layout.analytics))
+        except OSError:
+            known = set()
+        path_of = self._layout.get_chat_analytics_path
+        jobs = (
+            FoldJob(chat.id, self._layout.get_journal_path(chat.id), chat.size, path_of(chat.id))
+            for chat in chats
+        )
+        return [job for job in jobs if os.path.basename(job.rollup) not in known]
 
     def _report(
         self,
@@ -205,18 +222,8 @@ class AnalyticsStore:
     def _load_stored(self, chat: ChatSummary) -> _ChatFold:
         """Load the chat's cache file if it matches the journal; start empty otherwise."""
         path = self._layout.get_chat_analytics_path(chat.id)
-        try:
-            found = document.read_document(path, _LIMIT)
-            if found:
-                kept = _decoder.decode(decode_checksummed(found.data))
-                if kept.format == FORMAT and kept.chat == chat.id and self._matches_journal(kept):
-                    return _ChatFold(kept.tally, kept.tally.lines)
-        except (AgentdError, ChecksumMismatch, msgspec.DecodeError) as error:
-            log.info("%s is not used, the journal is read instead: %s", path, error)
-        return _ChatFold(ChatDailyTotals(), 0)
-
-    def _matches_journal(self, kept: ChatRollup) -> bool:
-        return kept.journal == document.get_stamp(self._layout.get_journal_path(kept.chat))
+        tally = load_rollup(path, chat.id, self._layout.get_journal_path(chat.id))
+        return _ChatFold(tally, tally.lines) if tally else _ChatFold(ChatDailyTotals(), 0)
 
     def _save_all(self, changed: dict[int, ChatSummary | None]) -> None:
         """Bring all totals up to date and write them, at the end."""
@@ -230,13 +237,8 @@ class AnalyticsStore:
         if known.stamp is None or known.damage:
             return
         path = self._layout.get_chat_analytics_path(chat)
-        temporary = os.path.join(self._layout.analytics, f"{TEMPORARY_PREFIX}{chat}")
         try:
-            with suppress(FileExistsError):
-                os.mkdir(self._layout.analytics, 0o700)
-            with open(os.open(temporary, _WRITE, 0o600), "wb") as file:
-                file.write(encode_checksummed(ChatRollup(FORMAT, chat, known.stamp, known.tally)))
-            os.rename(temporary, path)
+            save_rollup(path, ChatRollup(FORMAT, chat, known.stamp, known.tally))
             known.saved = known.tally.lines
         except OSError as error:
             log.warning("%s cannot be written: %s", path, error)
@@ -255,23 +257,3 @@ class AnalyticsStore:
 def sum_table(days: dict[str, UsageTotals]) -> UsageTotals:
     """Add up all rows of a table."""
     return merge_tables({"": totals} for totals in days.values()).get("", UsageTotals())
-
-
-def fold_journal(path: str, tally: ChatDailyTotals, end: int) -> str:
-    """Read a journal on up to the byte ``end``; where and why it is not sound, or nothing.
-
-    Blocking; raises ``OSError``.
-    """
-    with open(os.open(path, _READ), "rb") as file:
-        file.seek(tally.size)
-        while tally.size < end:
-            data = file.read(min(_CHUNK, end - tally.size))
-            if not data.endswith(b"\n"):
-                data += file.readline()
-            for step in read_entries(data, tally.lines, tally.size):
-                if isinstance(step, JournalDamage):
-                    return f"{path}:{step.line}: {step.reason}"
-                tally.apply(*step)
-            if not data:
-                return f"{path}:{tally.lines}: it is shorter than it was"
-    return ""

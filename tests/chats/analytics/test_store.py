@@ -25,14 +25,16 @@ DAY = 86_400
 
 def subscribe_store(services) -> AnalyticsStore:
     """Return roll-ups that are told of every event."""
-    mine = AnalyticsStore(services.layout, services.chats.list_summaries)
+    mine = AnalyticsStore(services.layout, services.chats.list_summaries, services.bus.publish)
     services.bus.subscribe(mine.on_event)
     return mine
 
 
 async def report_usage(services, by="chat", analytics=None) -> AnalyticsReport:
     """Return the current report, by roll-ups of its own where none are given."""
-    mine = analytics or AnalyticsStore(services.layout, services.chats.list_summaries)
+    mine = analytics or AnalyticsStore(
+        services.layout, services.chats.list_summaries, services.bus.publish
+    )
     try:
         return await mine.report(by, *EVER)
     finally:
@@ -257,7 +259,7 @@ async def test_where_nothing_can_be_written_it_receives_all_the_same(layout):
 async def test_unused_analytics_leave_nothing(layout):
     async with running_services(layout) as services:
         await make_chat(services, 1)
-        await AnalyticsStore(layout, services.chats.list_summaries).close()
+        await AnalyticsStore(layout, services.chats.list_summaries, services.bus.publish).close()
     assert not os.path.exists(layout.analytics)
 
 

@@ -27,7 +27,7 @@ const TOOLS = 10;
 /** @returns {import("../core/router.js").Page} */
 export function page() {
   const question = computed(() => readQuestion(query.value));
-  const { found, problem, busy, reload } = follow(question);
+  const { found, problem, busy, progress, reload } = follow(question);
   const state = computed(() => {
     if (problem.value) return "problem";
     if (!found.value) return busy.value ? "slow" : "loading";
@@ -39,7 +39,7 @@ export function page() {
       el("div", { class: "choose" }, groupings(question), el("span", { class: "grow" }), ranges(question)),
       () => {
         if (state.value === "problem") return failure(problem.value, reload);
-        if (state.value === "slow") return el("div", { class: "skeleton", role: "status", "aria-label": "Loading" }, el("i"), el("i"), el("i"));
+        if (state.value === "slow") return loading(progress);
         if (state.value === "empty") return nothing();
         return state.value === "content" ? content(found, question) : null;
       }),
@@ -54,6 +54,8 @@ function follow(question) {
   const found = signal(/** @type {Found | null} */ (null));
   const problem = signal(/** @type {unknown} */ (null));
   const busy = signal(false);
+  /** What part of the history is read, when it is read for the first time; 0 to 1. */
+  const progress = signal(0);
   let abort = new AbortController();
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   let soon;
@@ -79,6 +81,7 @@ function follow(question) {
     if (asked.value) untracked(() => void read());
   });
   onEnd(live.onGap(() => void read()));
+  onEnd(live.on("analyticsProgress", (done, total) => (progress.value = total ? done / total : 0)));
   onEnd(live.on("chatUpdate", (chat) => {
     if (chat.status === "processing" || soon) return;
     soon = setTimeout(() => {
@@ -90,12 +93,19 @@ function follow(question) {
     clearTimeout(soon);
     abort.abort();
   });
-  return { found, problem, busy, reload: () => void read() };
+  return { found, problem, busy, progress, reload: () => void read() };
 }
 
 /** @param {Report} report */
 function isEmpty({ total }) {
   return !total.turns && !total.cost && !Object.values(total.messages).some(Boolean);
+}
+
+/** @param {import("../core/signals.js").ReadonlySignal<number>} progress */
+function loading(progress) {
+  return el("div", { class: "stack", role: "status", "aria-label": "Loading" },
+    el("p", { class: "nothing", hidden: () => !progress.value }, () => `The history is read for the first time: ${Math.floor(progress.value * 100)} %`),
+    el("div", { class: "skeleton" }, el("i"), el("i"), el("i")));
 }
 
 function nothing() {
