@@ -95,6 +95,9 @@ class ChangeSettings(Struct, frozen=True, rename="camel"):
     worktree: bool | None = None
     """Give an idle chat a git work tree and branch of its own, or take it away, which is refused
     if work would be lost."""
+    keep_processes: bool | None = None
+    """Processes that the native engine starts in the background go on when a turn ends; false:
+    what runs of an idle chat is ended."""
 
 
 class StoppedView(Struct, frozen=True, rename="camel"):
@@ -227,6 +230,7 @@ class AgentEndpoints:
             skill=None if changes.skill is None else changes.skill or "none",
             system_prompt=changes.system_prompt,
             approvals=changes.approvals,
+            keep_processes=changes.keep_processes,
         )
         if changes.worktree:
             await self._worktrees.add(chat_id, call.caller.identity)
@@ -347,7 +351,8 @@ def _list_turn_routes(agent: AgentEndpoints) -> tuple[Route, ...]:
             "/api/chat/{chatId}/settings",
             RouteGroup.EXTENDED,
             agent.change_settings,
-            "Change a chat's model, skill, system prompt, approval mode or work tree.",
+            "Change a chat's model, skill, system prompt, approval mode or work tree, and whether"
+            " its processes in the background go on when a turn ends.",
             operation_id="change_chat_settings",
             request_type=ChangeSettings,
             response_type=ChatSettingsView,
@@ -359,7 +364,8 @@ def _list_turn_routes(agent: AgentEndpoints) -> tuple[Route, ...]:
             "/api/chat/{chatId}/stop",
             RouteGroup.EXTENDED,
             agent.stop_turn,
-            "Stop the running turn with everything it started, and hold the queue.",
+            "Stop the running turn with everything it started, and hold the queue. Processes in the"
+            " background go on if the chat keeps them.",
             operation_id="stop_chat",
             response_type=StoppedView,
             errors=(NotFound,),

@@ -19,6 +19,7 @@ from agentd.agent.engine_selection import EngineRegistry
 from agentd.agent.engines.external.common import ModelEndpoint, WorkspaceBounds
 from agentd.agent.mcp_servers.directory import McpDirectory
 from agentd.agent.planner import ChatFolders, TurnPlanner
+from agentd.agent.processes.table import ProcessTable
 from agentd.agent.protected_folders import find_protected_places
 from agentd.agent.suppliers import SupplierDirectory
 from agentd.app.config_files import ConfigFiles
@@ -65,9 +66,11 @@ class EngineComponent:
         layout: Layout,
         environ: Mapping[str, str],
         mcp: McpDirectory,
+        processes: ProcessTable,
         engine: Engine | None = None,
     ) -> None:
         self._mcp = mcp
+        self._processes = processes
         self._config_files = written
         self._layout = layout
         self._generation = ""
@@ -174,4 +177,5 @@ class EngineComponent:
             self._layout,
             self._mcp,
             self.commands,
+            self._processes,
         )

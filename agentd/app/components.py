@@ -27,6 +27,7 @@ from agentd.app.export import ExportComponent
 from agentd.app.gateway import ModelGateway
 from agentd.app.jobs import JobsComponent
 from agentd.app.mcp_servers import McpServersComponent
+from agentd.app.processes import ProcessesComponent
 from agentd.app.push import PushComponent
 from agentd.app.reports import build_report_routes
 from agentd.app.schedules import SchedulesComponent
@@ -81,6 +82,7 @@ class Components(Struct):
     """The parts of the daemon, each running."""
 
     mcp_servers: McpServersComponent
+    processes: ProcessesComponent
     engines: EngineComponent
     agent: Agent
     jobs: JobsComponent
@@ -155,7 +157,8 @@ async def start_components(
 
     folder = core.settings.workspace
     mcp_servers = await start(McpServersComponent(layout, environ, generation, folder, bus))
-    engines = await _start_engines(stack, core, mcp_servers, engine)
+    processes = await start(ProcessesComponent(chats, clock, bus))
+    engines = await _start_engines(stack, core, mcp_servers, processes, engine)
     worktrees = await start(_build_worktrees(core))
     agent = engines.build_agent(chats, core.turns, clock, bus, worktrees.service)
     config_files.subscribe(lambda _: agent.dispatcher.on_settings_changed())
@@ -179,6 +182,7 @@ async def start_components(
     gateway, export, alerts, management = await _start_gateway(stack, core, auth, bots)
     return Components(
         mcp_servers=mcp_servers,
+        processes=processes,
         engines=engines,
         agent=agent,
         jobs=jobs,
@@ -203,10 +207,16 @@ async def _start_engines(
     stack: contextlib.AsyncExitStack,
     core: Core,
     mcp_servers: McpServersComponent,
+    processes: ProcessesComponent,
     engine: Engine | None,
 ) -> EngineComponent:
     engines = EngineComponent(
-        core.config_files, core.layout, core.environ, mcp_servers.directory, engine
+        core.config_files,
+        core.layout,
+        core.environ,
+        mcp_servers.directory,
+        processes.table,
+        engine,
     )
     await engines.start(core.state.generation)
     stack.push_async_callback(engines.stop)
@@ -259,7 +269,7 @@ async def collect_routes(
         *(components.jobs, components.analytics_speech, components.workspace, components.chats),
         *(components.worktrees, components.bots, gateway, components.management),
         *(components.export, components.alerts, components.push, components.schedules),
-        components.mcp_servers,
+        *(components.mcp_servers, components.processes),
     )
     problems = report_problems(layout, auth, *components.edited_files)
     management, export = components.management, components.export

@@ -27,6 +27,7 @@ from agentd.agent.folder_engine import FolderEngine
 from agentd.agent.mcp_servers.directory import McpDirectory
 from agentd.agent.mcp_servers.handover import render_for_claude
 from agentd.agent.mcp_servers.model import ReadyServer, mark_server
+from agentd.agent.processes.table import ProcessTable
 from agentd.agent.suppliers import SupplierDirectory
 from agentd.agent.tools.files import FolderWorkspace
 from agentd.agent.tools.shell import ShellTerminal
@@ -46,6 +47,7 @@ def build_engines(
     layout: Layout,
     mcp: McpDirectory,
     commands: CommandDirectory,
+    processes: ProcessTable,
 ) -> dict[str, Engine]:
     """Build all engines, working within ``bounds`` or, for a chat with one, in its work tree."""
     trees: dict[str, dict[str, Engine]] = {}
@@ -57,6 +59,7 @@ def build_engines(
         layout=layout,
         mcp=mcp,
         commands=commands,
+        processes=processes,
     )
 
     def build_for(folder: str, name: str) -> Engine:
@@ -80,6 +83,7 @@ def _build_folder_engines(
     layout: Layout,
     mcp: McpDirectory,
     commands: CommandDirectory,
+    processes: ProcessTable,
 ) -> dict[str, Engine]:
     """Build all engines, working within ``bounds``; they follow the settings of each turn."""
     root, protected = bounds.folder, bounds.protected
@@ -87,7 +91,7 @@ def _build_folder_engines(
     tools = Toolbox(
         workspace,
         GitRepository(root, protected),
-        ShellTerminal(root),
+        ShellTerminal(root, processes),
         open_mcp=partial(mcp.open_turn, root),
     )
 

@@ -93,6 +93,7 @@ class ChatCommands:
             system_prompt=chat.system_prompt,
             labels=chat.labels,
             approvals=chat.agent.approvals,
+            keep_processes=chat.keep_processes,
             copy_of=chat.id,
             history=tuple(
                 replace(said, id=sequences.next("message"), tokens=NO_TOKENS, cost=Decimal(0))

@@ -38,6 +38,7 @@ class ChatCreated(Struct, frozen=True, tag="chat.created", omit_defaults=True):
     """The history of the original so far, as messages of this chat."""
     worktree: Worktree | None = None
     """The work tree that it is to have; None: it works in the workspace itself."""
+    keep_processes: bool = False
 
 
 class ChatChanged(Struct, frozen=True, tag="chat.changed", omit_defaults=True):
@@ -49,6 +50,8 @@ class ChatChanged(Struct, frozen=True, tag="chat.changed", omit_defaults=True):
     system_prompt: str | None = None
     approvals: ApprovalMode | Literal[""] | None = None
     """Empty: as the settings say."""
+    keep_processes: bool | None = None
+    """Whether processes in the background go on when a turn ends."""
     labels: tuple[str, ...] | None = None
 
 

@@ -116,6 +116,8 @@ class ChatSummary(Struct, frozen=True, gc=False):
     """The moment it was moved to the trash; empty if it was not."""
     bot: str = ""
     """The id of the bot that it is linked to; empty: to none."""
+    keep_processes: bool = False
+    """Processes in the background go on when a turn ends."""
     worktree: str = ""
     """The step of its work tree; empty: it has none."""
 
@@ -181,6 +183,7 @@ class Chat(Struct):
     highest_message: int = 0
     damage: str = ""
     worktree: Worktree | None = None
+    keep_processes: bool = False
 
     def apply(self, entry: JournalEntry, size: int) -> None:
         """Take in one record whose line has ``size`` bytes."""
@@ -277,6 +280,7 @@ class Chat(Struct):
             labels=self.labels,
             deleted_at=self.deleted_at,
             bot=self.bot_id if self.bot_linked else "",
+            keep_processes=self.keep_processes,
             worktree=self.worktree.step if self.worktree else "",
         )
 
@@ -288,6 +292,7 @@ class Chat(Struct):
         self.bot_id, self.bot_linked, self.bot_note = body.bot_id, body.bot_linked, body.bot_note
         self.labels = body.labels
         self.worktree = body.worktree
+        self.keep_processes = body.keep_processes
         self._replace_queue(entry, (body.prompt,) if body.prompt else ())
         if body.once:
             self.created_once = body.once.key
@@ -297,7 +302,7 @@ class Chat(Struct):
         if isinstance(body, WorktreeChanged):
             self.worktree = body.worktree
             return
-        for name in ("title", "model", "skill", "system_prompt", "labels"):
+        for name in ("title", "model", "skill", "system_prompt", "labels", "keep_processes"):
             if (chosen := getattr(body, name)) is not None:
                 setattr(self, name, chosen)
 

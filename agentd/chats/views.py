@@ -24,6 +24,8 @@ class ChatSettingsView(Struct, frozen=True, rename="camel"):
     approvals: str
     worktree: bool
     """The chat has a git work tree and branch of its own."""
+    keep_processes: bool
+    """Processes that the native engine starts in the background go on when a turn ends."""
 
 
 NAME_LIMIT = 1000
@@ -222,4 +224,5 @@ def make_chat_settings_view(chat: Chat) -> ChatSettingsView:
         chat.system_prompt,
         chat.agent.approvals,
         worktree=chat.worktree is not None,
+        keep_processes=chat.keep_processes,
     )

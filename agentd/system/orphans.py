@@ -28,8 +28,8 @@ async def kill_orphans(owner_tag: str, *, dead_owner: bool = False) -> int:
     return await asyncio.to_thread(kill_orphans_now, owner_tag, dead_owner=dead_owner)
 
 
-def kill_orphans_now(owner_tag: str, *, dead_owner: bool = False) -> int:
-    """Kill every process of our user with this tag, or with one that extends it by ``.…``.
+def kill_orphans_now(*owner_tags: str, dead_owner: bool = False) -> int:
+    """Kill every process of our user with one of these tags, or one that extends it by ``.…``.
 
     A turn's processes are also found by their second mark.
 
@@ -38,23 +38,24 @@ def kill_orphans_now(owner_tag: str, *, dead_owner: bool = False) -> int:
     spared. Where processes cannot be looked up (no ``/proc``, no pidfd) nothing is done, and a
     warning is logged. Raises ``ValueError`` for an empty tag, which would match every daemon.
     """
-    if not owner_tag:
+    if not all(owner_tags) or not owner_tags:
         raise ValueError("a tag is required")
     if not hasattr(os, "pidfd_open") or not os.path.exists("/proc/self/environ"):
         log.warning("cannot kill leftover programs: there is no /proc, or no pidfd")
         return 0
-    exact = f"{MARK}={owner_tag}".encode()
+    exact = frozenset(f"{MARK}={tag}".encode() for tag in owner_tags)
+    extended = tuple(one + b"." for one in exact)
 
     def belongs(pid: int) -> bool:
-        if not dead_owner and limit_mark.is_marked(pid, owner_tag):
+        if not dead_owner and any(limit_mark.is_marked(pid, tag) for tag in owner_tags):
             return True
         variables = process_identity.read_environment(pid)
-        ours = any(one == exact or one.startswith(exact + b".") for one in variables)
+        ours = any(one in exact or one.startswith(extended) for one in variables)
         return ours and not (dead_owner and _is_daemon_running(variables))
 
     ended = process_identity.kill_matching(belongs, _find_ancestors())
     if ended:
-        log.info("killed %d leftover programs of %s", ended, owner_tag)
+        log.info("killed %d leftover programs of %s", ended, ", ".join(owner_tags))
     return ended
 
 

@@ -15,6 +15,7 @@ from statistics import median
 
 from agentd.agent.engine import Approver, EngineEvent, ReplyCompleted, TurnRequest
 from agentd.agent.mcp_servers.directory import McpDirectory
+from agentd.agent.processes.table import ProcessTable
 from agentd.app.agent import EngineComponent
 from agentd.app.config_files import ConfigFiles
 from agentd.app.state import open_state
@@ -50,7 +51,9 @@ async def main(folder: str, chat_ids: list[int], rounds: int) -> list[float]:
     chats = ChatService(shelf)
     settings = Settings(workspace=folder)
     written = ConfigFiles(settings, layout, None, bus)
-    crew = EngineComponent(written, layout, {}, McpDirectory(layout, {}, ""), PromptEngine())
+    crew = EngineComponent(
+        written, layout, {}, McpDirectory(layout, {}, ""), ProcessTable(), PromptEngine()
+    )
     dispatcher = crew.build_agent(chats, TurnRecorder(shelf), clock, bus).dispatcher
     dispatcher.start(chats.list_summaries())
     waits: list[list[float]] = [[] for _ in chat_ids]

@@ -198,7 +198,7 @@ class FetchPage(Struct, frozen=True):
 
 
 class StartProcess(Struct, frozen=True):
-    """Start a command line in the background, such as a server; it is ended with this turn."""
+    """Start a command line in the background, such as a server; it may be ended with this turn."""
 
     name: ClassVar[str] = "start_process"
     command: Annotated[str, Meta(min_length=1, description="The command line, for /bin/sh.")]

@@ -279,12 +279,15 @@ class BackgroundOutput(Struct, frozen=True):
     code: int = 0
     """Its exit code, once it has ended; negative when a signal ended it."""
     output: str = ""
+    kept: bool = False
+    """It goes on when the turn ends."""
 
     def __str__(self) -> str:
         """Return a short summary."""
         state = "running" if self.running else f"ended with exit code {self.code}"
         lines = _count_noun(len(self.output.splitlines()), "new line", "new lines")
-        return f"process {self.id} {state}, {lines}"
+        kept = "; it goes on after this turn" if self.kept else ""
+        return f"process {self.id} {state}, {lines}{kept}"
 
 
 class WebPage(Struct, frozen=True):

@@ -6,6 +6,7 @@ left the group and closed its outputs (``setsid``, ``nohup``, a daemon) lives un
 so that a server can be started with one command and tested with the next.
 """
 
+from agentd.agent.processes.table import ProcessStatus, ProcessTable
 from agentd.agent.tools.model import (
     LONGEST_RUN,
     Process,
@@ -14,7 +15,6 @@ from agentd.agent.tools.model import (
     StartProcess,
 )
 from agentd.agent.tools.output import KEPT, HeadTailBuffer, build_shell_environment
-from agentd.agent.tools.processes import ProcessTable
 from agentd.agent.tools.results import BackgroundOutput, CommandResult
 from agentd.core.threads import run_uncancellable
 from agentd.system import process
@@ -26,12 +26,21 @@ LOUDEST = 64 * 2**20
 
 
 class ShellTerminal:
-    """``Terminal`` in the folder ``root``; new files get their mode by ``umask``."""
+    """``Terminal`` in the folder ``root``; new files get their mode by ``umask``.
 
-    def __init__(self, root: str, *, umask: int = process.DEFAULT_UMASK) -> None:
+    ``processes`` are those in the background, of this and other folders.
+    """
+
+    def __init__(
+        self,
+        root: str,
+        processes: ProcessTable | None = None,
+        *,
+        umask: int = process.DEFAULT_UMASK,
+    ) -> None:
         self._root = root
         self._umask = umask
-        self._processes = ProcessTable(root, umask)
+        self._processes = processes or ProcessTable()
         self._used: set[str] = set()
         """Turns that have run a command line."""
 
@@ -60,12 +69,15 @@ class ShellTerminal:
         """Start, read or stop a command line in the background."""
         match wanted:
             case StartProcess():
-                self._used.add(turn)
-                return await self._processes.start(wanted, turn)
+                return await self._processes.start(wanted, turn, self._root, self._umask)
             case ReadProcess():
                 return await self._processes.read(wanted, turn)
             case _:
                 return await self._processes.stop(wanted, turn)
+
+    def take_process_news(self, turn: str) -> list[ProcessStatus]:
+        """Return the processes of earlier turns that run, or ended since the model heard."""
+        return self._processes.take_news(turn)
 
     async def end_turn(self, turn: str) -> None:
         """Kill what this turn's command lines left running, found by the turn's marks."""

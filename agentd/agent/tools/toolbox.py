@@ -10,13 +10,14 @@ and read or written where it led at that time.
 else meanwhile) and ``Unavailable`` (the folder vanished, a program is missing, a timeout).
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Protocol, TypeAlias
 
 from agentd.agent.engine import Approver, Question
 from agentd.agent.mcp_servers.turn_tools import McpTools, open_no_tools
 from agentd.agent.plan import make_step, render_plan
+from agentd.agent.processes.table import ProcessStatus
 from agentd.agent.tools.model import (
     ApplyPatch,
     AskPerson,
@@ -163,8 +164,15 @@ class Terminal(Protocol):
         """Start, read or stop a command line in the background."""
         ...
 
+    def take_process_news(self, turn: str) -> Sequence[ProcessStatus]:
+        """Return the processes of earlier turns that run, or ended since the model heard."""
+        ...
+
     def end_turn(self, turn: str) -> Awaitable[None]:
-        """Kill everything that the command lines of this turn left running."""
+        """Kill everything that the command lines of this turn left running.
+
+        What they started in the background goes on if the chat keeps it.
+        """
         ...
 
 
@@ -195,11 +203,18 @@ class Toolbox:
 
     @asynccontextmanager
     async def open_turn(self, mark: str) -> AsyncIterator[None]:
-        """Open a turn for tools, marked ``mark``; at its end everything they started is killed."""
+        """Open a turn for tools, marked ``mark``; at its end everything they started is killed.
+
+        Processes in the background go on if the chat keeps them.
+        """
         try:
             yield
         finally:
             await self._terminal.end_turn(mark)
+
+    def take_process_news(self, mark: str) -> Sequence[ProcessStatus]:
+        """Return what the model of a new turn is to be told of processes in the background."""
+        return self._terminal.take_process_news(mark)
 
     async def use(  # noqa: PLR0911 - one for each kind
         self, use: ToolUse, approver: Approver, turn: str = "", why: str = ""

@@ -513,6 +513,7 @@ export type ChangeSettings = {
   systemPrompt?: string | null;
   approvals?: "ask" | "auto" | "deny" | "" | null;
   worktree?: boolean | null;
+  keepProcesses?: boolean | null;
 };
 
 export type ChangeUser = {
@@ -674,6 +675,7 @@ export type ChatSettingsView = {
   systemPrompt: string;
   approvals: string;
   worktree: boolean;
+  keepProcesses: boolean;
 };
 
 export type ChatsView = {
@@ -1964,6 +1966,21 @@ export type ProblemView = {
   path: string;
 };
 
+export type ProcessView = {
+  id: number;
+  command: string;
+  startedAt: string;
+  endedAt: string | null;
+  running: boolean;
+  exitCode: number | null;
+  output: string;
+};
+
+export type ProcessesView = {
+  chatId: number;
+  processes: ProcessView[];
+};
+
 export type PromptView = {
   id: number;
   prompt: string;
@@ -3005,6 +3022,8 @@ export interface Answers {
   "PUT /api/chats/{chatId}": ChatRow;
   "POST /api/chats/{chatId}/duplicate": ChatRow;
   "PUT /api/chats/{chatId}/labels": ChatRow;
+  "GET /api/chats/{chatId}/processes": ProcessesView;
+  "POST /api/chats/{chatId}/processes/{processId}/stop": ProcessView;
   "POST /api/chats/{chatId}/restore": ChatRow;
   "GET /api/commands": CommandsView;
   "POST /api/deploy/restart/{name}": DeploymentView;
@@ -3043,6 +3062,8 @@ export interface Answers {
   "GET /api/remote/bots": RemoteBotsView;
   "POST /api/remote/chats": ChatCreatedView;
   "GET /api/remote/chats/{chatId}/messages": MessagesView;
+  "GET /api/remote/chats/{chatId}/processes": ProcessesView;
+  "POST /api/remote/chats/{chatId}/processes/{processId}/stop": ProcessView;
   "GET /api/remote/chats/{chatId}/queue": QueueView;
   "POST /api/remote/chats/{chatId}/queue": PromptView;
   "PUT /api/remote/chats/{chatId}/queue": QueueView;

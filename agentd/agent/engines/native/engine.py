@@ -27,7 +27,7 @@ from agentd.agent.engine import (
 )
 from agentd.agent.engines.native.job import NativeJob, TimedApprover, TranscriptKeeper
 from agentd.agent.engines.native.model_client import Attempt, ModelClient
-from agentd.agent.engines.native.opening import open_conversation
+from agentd.agent.engines.native.opening import open_conversation, render_process_news
 from agentd.agent.engines.native.project_knowledge import ProjectKnowledge
 from agentd.agent.engines.native.subtask import SubTaskReport, build_child_job
 from agentd.agent.engines.native.supplier import (
@@ -161,7 +161,8 @@ class NativeEngine:
         project = await knowledge.read_root()
         prompt = build_system_prompt(assignment, project, self._clock.now() if self._dated else "")
         kept = await self._transcripts.load(assignment.chat_id)
-        opened = open_conversation(assignment, kept)
+        processes = self._tools.take_process_news(assignment.turn_tag)
+        opened = open_conversation(assignment, kept, render_process_news(processes))
         knowledge.mark_shown(opened.messages)
         limits = self._limits()
         prices = self._prices(assignment.supplier, assignment.model)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from agentd.agent.engine import TurnRequest
 from agentd.agent.engines.native.transcript_file import KeptTranscript
 from agentd.agent.engines.native.trimming import TurnTranscript
+from agentd.agent.processes.table import ProcessStatus
 from agentd.chats.model import Message
 from agentd.llm.conversation import (
     MessagePart,
@@ -33,13 +34,15 @@ _UNEXPLAINED = "[The turn before was interrupted: it did not come to its end.]"
 _GO_ON = "[You were interrupted. Go on where you were.]"
 
 
-def open_conversation(assignment: TurnRequest, kept: KeptTranscript) -> TurnTranscript:
-    """Return the messages of a turn up to its prompt.
+def open_conversation(
+    assignment: TurnRequest, kept: KeptTranscript, told: str = ""
+) -> TurnTranscript:
+    """Return the messages of a turn up to its prompt; the model is ``told`` more beside it.
 
     A turn that a limit or a crash ended, and whose prompt is sent again, continues where it was.
     """
     if not kept.messages:
-        return build_initial_messages(assignment)
+        return build_initial_messages(assignment, told)
     messages = kept.messages
     if kept.model != name_model(assignment):
         messages = tuple(_drop_thinking(messages))
@@ -50,6 +53,7 @@ def open_conversation(assignment: TurnRequest, kept: KeptTranscript) -> TurnTran
     news = [] if kept.ended else [TextPart(_explain_end(assignment.history, kept.message))]
     if missed := _render_missed(assignment.missed):
         news.append(TextPart(missed))
+    news += [TextPart(told)] if told else []
     prompt = ModelMessage("user", (*results, *news, TextPart(assignment.prompt)))
     return TurnTranscript((*messages, prompt), len(messages))
 
@@ -59,18 +63,37 @@ def name_model(assignment: TurnRequest) -> str:
     return f"{assignment.supplier}/{assignment.model}"
 
 
-def build_initial_messages(assignment: TurnRequest) -> TurnTranscript:
+def build_initial_messages(assignment: TurnRequest, told: str = "") -> TurnTranscript:
     """Return the messages of a chat of which nothing is kept: its history, and the prompt.
 
     Earlier tool uses become notes beside the prompt that led to them: as calls they would need
     the model's own ids, and as assistant text the model would start to write such notes.
     """
     messages = list(_merge_by_role(_iter_messages(assignment.history)))
-    parts: tuple[MessagePart, ...] = (TextPart(assignment.prompt),)
+    news = (TextPart(told),) if told else ()
+    parts: tuple[MessagePart, ...] = (*news, TextPart(assignment.prompt))
     if messages and messages[-1].role == "user":
         # That prompt was never answered: merge it into this one.
         parts = (*messages.pop().parts, *parts)
     return TurnTranscript((*messages, ModelMessage("user", parts)), len(messages))
+
+
+def render_process_news(processes: Iterable[ProcessStatus]) -> str:
+    """Return what the model is told of the processes that earlier turns left in the background."""
+    lines = [
+        f"{one.id}: {one.command[:LONGEST_TOOL_NOTE]} ({_name_state(one)})" for one in processes
+    ]
+    return (
+        "[Processes in the background, from earlier turns:\n{}]".format("\n".join(lines))
+        if lines
+        else ""
+    )
+
+
+def _name_state(one: ProcessStatus) -> str:
+    if not one.ended_at:
+        return f"running since {one.started_at}"
+    return "could not be started" if one.code is None else f"ended with exit code {one.code}"
 
 
 def _resume(

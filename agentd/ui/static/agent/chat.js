@@ -220,6 +220,22 @@ export function page(params) {
     queueMicrotask(() => finder.peek()?.focus());
   }
 
+  // What the agent runs in the background; its list is loaded once there is something.
+  const background = signal(/** @type {HTMLElement | null} */ (null));
+  let endBackground = () => {};
+  let wantsBackground = false;
+  onEnd(() => endBackground());
+  async function showBackground() {
+    if (wantsBackground) return;
+    wantsBackground = true;
+    const make = await import("./processes.js").then(({ processList }) => processList(chatId));
+    if (scroll.isConnected) [background.value, endBackground] = detached(make);
+  }
+  onEnd(live.on("processesUpdate", (id) => id === chatId && void showBackground()));
+  effect(() => {
+    if (chat.work.value?.turn || settings.value?.keepProcesses) void showBackground();
+  });
+
   addKeys([
     { keys: "Ctrl F", label: "Find in this chat", run: () => void find(), typing: true },
     { keys: "A", label: "Allow what the agent asks", run: () => answer("allow") },
@@ -247,6 +263,7 @@ export function page(params) {
     { label: "Find in this chat", icon: "search", hint: "Ctrl F", onselect: () => void find() },
     { label: "Changes", icon: "branch", checked: panel.peek() === "changes", onselect: () => showPanel("changes") },
     ...(settings.peek()?.worktree === false ? [{ label: "Work in a tree of its own", icon: "copy", disabled: !may("manager") || chat.working.peek(), onselect: () => void change({ worktree: true }).then(() => showPanel("changes")) }] : []),
+    { label: "Keep processes after a turn", icon: "terminal", note: "What runs in the background goes on", toggles: true, checked: Boolean(settings.peek()?.keepProcesses), disabled: !may("manager"), onselect: () => void change({ keepProcesses: !settings.peek()?.keepProcesses }) },
     { label: "Details", icon: "info", checked: isShown(panel.peek()), onselect: () => showPanel(panel.peek() ? "none" : "details") },
     null,
   ]);
@@ -267,6 +284,7 @@ export function page(params) {
         : scroll,
       el("div", { class: "low" },
         () => (fresh.value || chat.later.value ? el("button", { class: "btn small jump", onclick: () => void toLast() }, icon("down"), fresh.value ? `${fresh.value} new` : "To the end") : null),
+        () => background.value,
         queue.node,
         writer.node,
         el("div", { class: "hint not-phone" }, el("span", null, el("kbd", null, "Enter"), " queue"),

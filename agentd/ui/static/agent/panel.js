@@ -67,6 +67,7 @@ function details(chat) {
       ["Skill", work.settings.skill === "none" ? "" : work.settings.skill],
       ["Questions", work.settings.approvals || "as the settings say"],
       ["Works in", work.settings.worktree ? "its own work tree" : "the workspace"],
+      ["Processes", work.settings.keepProcesses ? "go on after a turn" : ""],
       ["Created", fullTime(work.chat.createdAt)],
     ];
     return el("dl", { class: "kv" }, rows.filter(([, value]) => value).flatMap(([name, value]) => [el("dt", null, name), el("dd", null, value)]));
