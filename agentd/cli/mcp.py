@@ -41,7 +41,7 @@ examples:
   codex mcp add agentd --env {KEY_VARIABLE}=${KEY_VARIABLE} -- agentd mcp
 
 Clients that speak HTTP do not need this program: their address is the daemon's URL with /mcp,
-with the key in the header X-API-Key.
+with the key in the header Authorization: Bearer KEY, or X-API-Key.
 """
 
 Message = dict[str, Any]

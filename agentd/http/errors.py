@@ -76,13 +76,22 @@ ERROR_KINDS: dict[type[errors.AgentdError], ErrorKind] = {
 INTERNAL_ERROR = ErrorKind(500, "InternalServerError", "A bug in agentd; its log has the details.")
 
 
-def render_error(error: Exception) -> tuple[int, dict[str, str], ErrorBody]:
-    """Return the status, extra headers and body of an error; log an unexpected one."""
+KEY_CHALLENGE = 'ApiKey realm="agentd"'
+BEARER_CHALLENGE = 'Bearer realm="agentd"'
+
+
+def render_error(
+    error: Exception, challenge: str = KEY_CHALLENGE
+) -> tuple[int, dict[str, str], ErrorBody]:
+    """Return the status, extra headers and body of an error; log an unexpected one.
+
+    ``challenge`` says how to authenticate (``WWW-Authenticate``).
+    """
     known = next((ERROR_KINDS[kind] for kind in type(error).__mro__ if kind in ERROR_KINDS), None)
     if known and isinstance(error, errors.AgentdError):
         # A message may quote the request, and a client may have put a key in a wrong place of it.
         body = ErrorBody(known.name, scrub(error.message), scrub(error.details))
-        return known.status, _make_error_headers(error), body
+        return known.status, _make_error_headers(error, challenge), body
     log.error("unexpected error while answering a request", exc_info=error)
     details = scrub(f"{type(error).__name__}: {error}")
     return (
@@ -92,7 +101,7 @@ def render_error(error: Exception) -> tuple[int, dict[str, str], ErrorBody]:
     )
 
 
-def _make_error_headers(error: errors.AgentdError) -> dict[str, str]:
+def _make_error_headers(error: errors.AgentdError, challenge: str) -> dict[str, str]:
     match error:
         case errors.MethodNotAllowed():
             return {"Allow": ", ".join(error.allowed)}
@@ -101,7 +110,7 @@ def _make_error_headers(error: errors.AgentdError) -> dict[str, str]:
         case errors.Unavailable():
             return {"Retry-After": "5"}
         case errors.Unauthorized():
-            return {"WWW-Authenticate": 'ApiKey realm="agentd"'}
+            return {"WWW-Authenticate": challenge}
         case _:
             return {}
 

@@ -31,6 +31,11 @@ _SCHEMES: dict[str, dict[str, str]] = {
         "description": "An API key: a named one (agentd keys generate, POST /api/keys), or the one"
         " whose hash is in AGENT_API_KEY. Access keys of the model gateway are others.",
     },
+    "bearerKey": {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "An API key, as clients send it that know no other header.",
+    },
     "session": {
         "type": "apiKey",
         "in": "cookie",
@@ -126,7 +131,7 @@ def build_openapi(routes: Iterable[Route]) -> bytes:
     for route in all_routes:
         paths.setdefault(route.path, {})[route.method.lower()] = _build_operation(route, contract)
     tags = {_find_tag(path) for path in paths}
-    used = {name for route in all_routes for one in _SECURITY[route.group] for name in one}
+    used = {name for route in all_routes for one in _list_security(route) for name in one}
     document = {
         "openapi": "3.1.0",
         "info": {
@@ -147,6 +152,12 @@ def build_openapi(routes: Iterable[Route]) -> bytes:
         },
     }
     return msgspec.json.encode(document)
+
+
+def _list_security(route: Route) -> list[dict[str, list[str]]]:
+    """Return the ways in which callers of a route are authenticated."""
+    bearer: list[dict[str, list[str]]] = [{"bearerKey": []}] if route.takes_bearer_key else []
+    return _SECURITY[route.group] + bearer
 
 
 def _build_operation_id(route: Route) -> str:
@@ -177,7 +188,7 @@ def _build_operation(route: Route, contract: Contract) -> dict[str, Any]:
             for one in list_parameters(route)
         ],
         "responses": _build_responses(route, contract),
-        "security": _SECURITY[route.group],
+        "security": _list_security(route),
     }
     if route.min_role != "nobody" and route.group is not RouteGroup.MANAGE:
         operation["description"] = (

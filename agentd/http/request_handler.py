@@ -345,7 +345,7 @@ class RequestHandler(HTTPMessageDelegate):
         self._send(
             renderer(error, self._request_id)
             if renderer
-            else Response.from_parts(*render_error(error))
+            else Response.from_parts(*render_error(error, self._head.challenge))
         )
 
     def _send(self, answer: Response) -> None:

@@ -17,6 +17,7 @@ from agentd.core.errors import (
 from agentd.http.access import ANONYMOUS, Caller, Credentials, RouteGroup, has_role
 from agentd.http.context import ServerContext
 from agentd.http.cookies import NO_TOKEN, check_csrf
+from agentd.http.errors import BEARER_CHALLENGE, KEY_CHALLENGE
 from agentd.http.request import Request
 from agentd.http.routing import HUB_PATH, STRICT_QUERY_GROUPS, ErrorRenderer, Route
 
@@ -75,6 +76,12 @@ class RequestHead:
             if self.route
             else self._context.table.fallback_error_renderer(self.path)
         )
+
+    @property
+    def challenge(self) -> str:
+        """How this request's client is told to authenticate."""
+        takes_bearer = self.route is not None and self.route.takes_bearer_key
+        return BEARER_CHALLENGE if takes_bearer else KEY_CHALLENGE
 
     @property
     def content_length(self) -> int:
@@ -187,7 +194,11 @@ class RequestHead:
                 access=_read_access_key(self.headers, self.query), address=self.remote_ip
             )
         query = _read_query_key(self.query, "api_key") if self.group is RouteGroup.LIVE else None
-        return Credentials(self.headers.get("X-API-Key"), query, self._login.token)
+        header = self.headers.get("X-API-Key")
+        if self.route and self.route.takes_bearer_key and not self._login.by_cookie:
+            sent = dict.fromkeys(key for key in (header, self._login.token) if key is not None)
+            header = ", ".join(sent) if sent else None  # two different ones match nothing
+        return Credentials(header, query, self._login.token)
 
     def check_content_type(self, route: Route) -> None:
         """Raise ``UnsupportedMedia`` for a body of another type than the route takes.

@@ -131,6 +131,8 @@ class Route(Struct, frozen=True):
     """The renderer of errors; None: ``ErrorBody``."""
     is_page: bool = False
     """True if it is a page or file for browsers, which is not part of the OpenAPI document."""
+    takes_bearer_key: bool = False
+    """True if the API key may also come as ``Authorization: Bearer``."""
     ends_with_caller: bool = False
     """True if the request is cancelled when the client disconnects, even if it changes state."""
 

@@ -1,11 +1,15 @@
 """``/mcp``: the Model Context Protocol over Streamable HTTP, for clients with an API key.
 
+The key comes as ``X-API-Key`` or ``Authorization: Bearer``. There is no authorization server, so
+the challenge of a 401 names none, and clients ask their user for a key.
+
 Clients of revision 2026-07-28 send requests that stand alone. Those of earlier revisions begin a
 session with ``initialize`` and send its ``Mcp-Session-Id`` from then on.
 """
 
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import aclosing
+from functools import partial
 from typing import Self
 
 from agentd.chats.service import ChatService
@@ -266,16 +270,14 @@ _MESSAGE: Schema = {
 
 def routes(mcp: McpEndpoints) -> tuple[Route, ...]:
     """Return the routes of the Model Context Protocol."""
-    group = RouteGroup.REMOTE
+    build = partial(Route, path=PATH, group=RouteGroup.REMOTE, takes_bearer_key=True)
     busy = (Forbidden, LimitReached, Unavailable)
     return (
-        Route(
+        build(
             "POST",
-            PATH,
-            group,
-            mcp.receive,
-            "Send a message of the Model Context Protocol; the answer to a request is one message,"
-            " or a stream of events that ends with it.",
+            endpoint=mcp.receive,
+            summary="Send a message of the Model Context Protocol; the answer to a request is one"
+            " message, or a stream of events that ends with it.",
             operation_id="send_mcp_message",
             raw_request_schema=_MESSAGE,
             raw_response_schema=_MESSAGE,
@@ -285,24 +287,20 @@ def routes(mcp: McpEndpoints) -> tuple[Route, ...]:
             parameters=_HEADERS,
             ends_with_caller=True,
         ),
-        Route(
+        build(
             "GET",
-            PATH,
-            group,
-            mcp.stream_changes,
-            "Stream the changes of the resources that a session of the Model Context Protocol has"
-            " subscribed to.",
+            endpoint=mcp.stream_changes,
+            summary="Stream the changes of the resources that a session of the Model Context"
+            " Protocol has subscribed to.",
             operation_id="stream_mcp_changes",
             extra_media_types=(_EVENTS,),
             errors=(*busy, BadRequest, NotFound),
             parameters=(_SESSION,),
         ),
-        Route(
+        build(
             "DELETE",
-            PATH,
-            group,
-            mcp.end_session,
-            "End a session of the Model Context Protocol.",
+            endpoint=mcp.end_session,
+            summary="End a session of the Model Context Protocol.",
             operation_id="end_mcp_session",
             status=204,
             errors=(Forbidden, BadRequest, NotFound),

@@ -107,7 +107,7 @@ class McpHandClient:
         serving: Serving,
         revision: str = SESSIONLESS,
         *,
-        key: str = KEY,
+        key: str | None = KEY,
         capabilities: Mapping[str, Any] | None = None,
     ) -> None:
         self.serving = serving

@@ -2,6 +2,7 @@
 
 import http.client
 import json
+from base64 import b64encode
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from agentd.mcp.messages import (
 from agentd.mcp.revisions import META_SUBSCRIPTION, REVISIONS, SESSIONLESS, WITH_SESSIONS
 from agentd.mcp.tools import TOOLS, WAIT
 from tests.mcp.conftest import Connect
-from tests.mcp.support import EVENTS, McpHandClient
+from tests.mcp.support import EVENTS, McpHandClient, McpResponse
 from tests.support.daemon import KEY, Serving, until
 
 CAN_ASK = {"elicitation": {}}
@@ -93,6 +94,43 @@ def test_without_a_valid_key_nothing_is_answered(house: Serving) -> None:
     for key in ("wrong", "", KEY + "x"):
         mcp = McpHandClient(house, key=key)
         assert mcp.call("tools/list").status == 401
+
+
+def send_keys(house: Serving, headers: dict[str, str]) -> McpResponse:
+    """Send a request whose key comes in these headers, and in no other."""
+    with McpHandClient(house) as mcp:
+        mcp.key = None
+        return mcp.send(mcp.build("tools/list"), headers)
+
+
+def test_the_key_may_come_as_a_bearer(house: Serving) -> None:
+    assert send_keys(house, {"Authorization": f"Bearer {KEY}"}).status == 200
+    assert send_keys(house, {"authorization": f"bearer {KEY}"}).status == 200
+    both = {"Authorization": f"Bearer {KEY}", "X-API-Key": KEY}
+    assert send_keys(house, both).status == 200
+    name = house.new_key("bearer")
+    assert send_keys(house, {**both, "X-API-Key": name}).status == 401, "two different ones"
+
+
+def test_a_bearer_that_is_no_key_is_told_to_send_one(house: Serving) -> None:
+    login = house.administrator().headers["Authorization"]
+    basic = "Basic " + b64encode(f"key:{KEY}".encode()).decode()
+    for value in ("Bearer wrong", "Bearer ", "Bearer", KEY, login, basic):
+        refused = send_keys(house, {"Authorization": value})
+        assert refused.status == 401, value
+        assert refused.headers["WWW-Authenticate"] == 'Bearer realm="agentd"'
+        assert KEY not in json.dumps(refused.last)
+    assert send_keys(house, {}).headers["WWW-Authenticate"] == 'Bearer realm="agentd"'
+    for path in ("/.well-known/oauth-protected-resource/mcp", "/.well-known/openid-configuration"):
+        assert house.client(None).get(path).status == 404, "there is no authorization server"
+
+
+def test_elsewhere_a_bearer_is_a_login_and_no_key(house: Serving) -> None:
+    client = house.client(None)
+    for path in ("/api/remote/chats/1/status", "/api/chats"):
+        refused = client.get(path, {"Authorization": f"Bearer {KEY}"})
+        assert refused.status == 401
+        assert refused.headers["WWW-Authenticate"] == 'ApiKey realm="agentd"'
 
 
 def test_pages_of_other_origins_are_refused(mcp: McpHandClient) -> None:

@@ -43,7 +43,9 @@ def go_through(client: str, serving: Serving, transport: str, mode: str) -> dict
     """Let a client go through all that there is, and return what it saw."""
     if why := explain_missing(client):
         pytest.skip(why)
-    where = {"url": f"{serving.url}/mcp", "key": KEY}
+    bearer = {"Authorization": f"Bearer {KEY}"}
+    headers = bearer if mode == AUTO or client == TYPESCRIPT_1 else {"X-API-Key": KEY}
+    where = {"url": f"{serving.url}/mcp", "headers": headers}
     wish = {"mode": mode, **(where if transport == HTTP else build_bridge(serving))}
     program = {
         PYTHON: [sys.executable, "-W", "ignore", str(CLIENTS / "with_python.py")],
@@ -90,3 +92,49 @@ def test_an_official_client_can_do_all_there_is(
     assert f"agentd://chats/{found['outcome']['chatId']}" in found["resources"]
     assert found["templates"] == 3
     assert (found["read"], found["refused"], found["changed"]) == (True, True, True)
+
+
+def inspect(serving: Serving, transport: str, *words: str) -> Any:
+    """Run the protocol's inspector in its command-line mode, and return what it prints."""
+    program = (
+        CLIENTS / "node_modules/@modelcontextprotocol/inspector/clients/launcher/build/index.js"
+    )
+    if not program.is_file() or not shutil.which("node"):
+        pytest.skip(f"the inspector is not installed: npm install --prefix {CLIENTS}")
+    folders = {"AGENTD_STATE": serving.layout.state, "AGENTD_CONFIG": serving.layout.config}
+    variables = {"AGENTD_KEY": KEY, **folders}
+    options = [word for name, value in variables.items() for word in ("-e", f"{name}={value}")]
+    target = {
+        HTTP: [f"{serving.url}/mcp", "--header", f"Authorization: Bearer {KEY}"],
+        STDIO: [*options, sys.executable, "-m", "agentd", "mcp"],
+    }[transport]
+    done = subprocess.run(
+        ["node", str(program), "--cli", *target, *words],
+        env={**os.environ, "HOME": str(serving.layout.config)},  # where it keeps a catalogue
+        capture_output=True,
+        text=True,
+        timeout=2 * PATIENCE,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-5000:]
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("transport", [HTTP, STDIO])
+def test_the_inspector_sees_and_calls_all_there_is(house: Serving, transport: str) -> None:
+    tools = {one["name"] for one in inspect(house, transport, "--method", "tools/list")["tools"]}
+    assert tools == {WAIT, *(one.name for one in TOOLS)}
+    call = ("--method", "tools/call", "--tool-name")
+    made = inspect(house, transport, *call, "create_chat", "--tool-arg", "prompt=Hello")
+    assert not made.get("isError")
+    chat = made["structuredContent"]["chatId"]
+    waited = inspect(house, transport, *call, WAIT, "--tool-arg", f"chatId={chat}")
+    assert waited["structuredContent"]["reply"]
+    resources = inspect(house, transport, "--method", "resources/list")["resources"]
+    assert f"agentd://chats/{chat}" in {one["uri"] for one in resources}
+    templates = inspect(house, transport, "--method", "resources/templates/list")
+    assert len(templates["resourceTemplates"]) == 3
+    read = inspect(
+        house, transport, "--method", "resources/read", "--uri", f"agentd://chats/{chat}"
+    )
+    assert json.loads(read["contents"][0]["text"])["chat"]["chatId"] == chat

@@ -1,7 +1,7 @@
 """The official Python client: goes through all that /mcp can do, and prints what it saw as JSON.
 
-Its argument is ``{"url", "key", "mode"}``, or ``{"command", "env", "mode"}`` for standard input and
-output; ``mode`` is ``legacy`` for sessions, else ``auto``.
+Its argument is ``{"url", "headers", "mode"}``, or ``{"command", "env", "mode"}`` for standard
+input and output; ``mode`` is ``legacy`` for sessions, else ``auto``.
 """
 
 import asyncio
@@ -95,8 +95,7 @@ async def main(wish: dict[str, Any]) -> None:
         async with Client(stdio_client(server), **ways) as client:
             sys.stdout.write(json.dumps(await go_through(client, observer, wish["mode"])))
         return
-    headers = {"X-API-Key": wish["key"]}
-    async with httpx2.AsyncClient(headers=headers, timeout=PATIENCE) as http:
+    async with httpx2.AsyncClient(headers=wish["headers"], timeout=PATIENCE) as http:
         transport = streamable_http_client(wish["url"], http_client=http)
         async with Client(transport, **ways) as client:
             sys.stdout.write(json.dumps(await go_through(client, observer, wish["mode"])))

@@ -25,6 +25,6 @@ const ways = {
 const transport = wish.command
   ? new StdioClientTransport({ command: wish.command[0], args: wish.command.slice(1), env: wish.env })
   : new StreamableHTTPClientTransport(new URL(wish.url), {
-      requestInit: { headers: { "X-API-Key": wish.key } },
+      requestInit: { headers: wish.headers },
     });
 await goThrough(client, transport, ways, () => client.getNegotiatedProtocolVersion());

@@ -20,7 +20,7 @@ const ways = {
 const transport = wish.command
   ? new StdioClientTransport({ command: wish.command[0], args: wish.command.slice(1), env: wish.env })
   : new StreamableHTTPClientTransport(new URL(wish.url), {
-      requestInit: { headers: { "X-API-Key": wish.key } },
+      requestInit: { headers: wish.headers },
     });
 let revision = "";
 transport.setProtocolVersion = ((given) => (version) => {
