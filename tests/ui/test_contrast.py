@@ -22,13 +22,15 @@ KINDS = sorted(set(re.findall(r"\.btn\.([a-z]+)", STYLES)) - NOT_KINDS)
 SHOW = """classes => {
   const box = document.createElement("div");
   box.id = "buttons";
+  Object.assign(box.style, { position: "fixed", inset: "0", zIndex: "99" });
+  box.style.background = "var(--paper)";
   for (const name of classes) {
     const button = document.createElement("button");
     button.className = name;
     button.textContent = name;
     box.append(button);
   }
-  document.querySelector("main").prepend(box);
+  document.body.append(box);  // which no page renders anew
 }"""
 
 
