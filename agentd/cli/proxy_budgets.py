@@ -39,7 +39,7 @@ examples:
 
 Keys share a budget by their owner or a tag: agentd proxy key change KEY --tag research.
 budgets.yml in the configuration folder may be edited by hand; comments are preserved, and a
-running daemon follows it from the next request on.
+running daemon follows it at once.
 """
 
 
