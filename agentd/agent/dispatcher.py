@@ -227,7 +227,8 @@ class Dispatcher:
         now = self._clock.now()
         model = choice.model.name if choice.model else ""
         evidence = TurnStatus(started.id, choice.name, model, now, now)
-        turn = TurnMachine(choice.model.prices if choice.model else None, self._clock.monotonic)
+        prices = choice.model.prices if choice.model else None
+        turn = TurnMachine(prices, self._clock.monotonic, started.given.budget)
         deferrals = chat.agent.deferrals
         work = TurnRunner(self._turns, self._clock, self._bus, chat.id, evidence, turn, deferrals)
         self._runners[chat.id] = work

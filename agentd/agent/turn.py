@@ -128,9 +128,15 @@ class TurnMachine:
     """
 
     def __init__(
-        self, prices: Prices | None = None, now: Callable[[], float] = lambda: 0.0
+        self,
+        prices: Prices | None = None,
+        now: Callable[[], float] = lambda: 0.0,
+        budget: Decimal | None = None,
     ) -> None:
         self._prices = prices
+        self._budget = budget
+        """USD after which the engine may do nothing more; None: no limit."""
+        self._spent = ZERO_COST
         self._now = now
         """Seconds of a clock that only rises."""
         self._replied = False
@@ -157,6 +163,9 @@ class TurnMachine:
     def handle(self, progress: EngineEvent) -> Iterator[Instruction]:
         """Return the instructions for an engine event; none once the turn is over."""
         if self._over:
+            return
+        if self._is_over_budget and isinstance(progress, ReplyDelta | ToolStarted):
+            yield from self._end_turn("failed", self._explain_budget())
             return
         match progress:
             case ReplyDelta(text=text):
@@ -186,6 +195,13 @@ class TurnMachine:
                 yield from self._end_turn("failed", reason)
             case EngineStarted():
                 pass
+
+    @property
+    def _is_over_budget(self) -> bool:
+        return self._budget is not None and self._spent >= self._budget
+
+    def _explain_budget(self) -> str:
+        return f"The turn was ended: it cost {self._spent} USD, its limit is {self._budget} USD."
 
     def finish(self) -> Iterator[Instruction]:
         """End the turn: the engine is done."""
@@ -275,6 +291,7 @@ class TurnMachine:
             known = compute_cost(usage, self._prices) if self._prices else ZERO_COST
         self._usage += usage
         self._cost = sum_amounts((self._cost, known))
+        self._spent = sum_amounts((self._spent, known))
         self._memory = memory or self._memory
 
     def _take_usage(self) -> tuple[Tokens, Decimal, str]:

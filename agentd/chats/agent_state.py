@@ -44,6 +44,8 @@ class RunningTurn(Struct, frozen=True):
     """A limit ended an earlier try of the same engine at this prompt."""
     tools: tuple[ToolUse, ...] = ()
     """The running tools, in the order in which they were started."""
+    cost_before: Decimal = ZERO_COST
+    """What the chat had cost when it began, in USD."""
 
 
 class AgentState(Struct):
@@ -112,10 +114,12 @@ class AgentState(Struct):
             case ChatChanged(approvals=mode):
                 self.approvals = self.approvals if mode is None else mode
 
-    def start_turn(self, entry: JournalEntry, body: TurnStarted, given: Prompt) -> None:
-        """Start the turn of a prompt that left the queue."""
+    def start_turn(
+        self, entry: JournalEntry, body: TurnStarted, given: Prompt, cost: Decimal
+    ) -> None:
+        """Start the turn of a prompt that left the queue of a chat that had cost that much."""
         tried = body.message is None and given.message <= self.seen.get(body.engine, 0)
-        self.turn = RunningTurn(entry.seq, given, body.engine, entry.at, again=tried)
+        self.turn = RunningTurn(entry.seq, given, body.engine, entry.at, tried, (), cost)
         self.wait = None
 
     def add_cost(self, at: Timestamp, cost: Decimal) -> None:

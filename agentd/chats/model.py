@@ -43,6 +43,8 @@ class Prompt(Struct, frozen=True, omit_defaults=True, gc=False):
     """It is not sent before this time; empty: it has none."""
     message: int = 0
     """Its message, where it is in the history already: a limit ended its first try."""
+    budget: Decimal | None = None
+    """USD after which its turn is ended; None: as much as the chat may cost."""
 
 
 class ToolReport(Struct, frozen=True, omit_defaults=True):

@@ -7,6 +7,7 @@ Source: the remote-control specification, sections 2 to 4.
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from decimal import Decimal
 from functools import partial
 
 from msgspec import Struct
@@ -54,6 +55,8 @@ class NewChat(Struct, frozen=True):
     """The start of its own work tree; None: it works in the workspace."""
     not_before: Timestamp = ""
     """The time before which its prompt is not sent; empty: it has none."""
+    budget: Decimal | None = None
+    """USD after which its prompt's turn is ended; None: none of its own."""
 
 
 class ChatService:
@@ -160,7 +163,7 @@ class ChatService:
             bot_note=new.bot_note,
             prompt=None
             if new.prompt is None
-            else self._make_prompt(at, new.prompt, not_before=new.not_before),
+            else self._make_prompt(at, new.prompt, not_before=new.not_before, budget=new.budget),
             once=new.once,
             worktree=plan_worktree(chat.id, title, new.worktree) if new.worktree else None,
         )
@@ -183,17 +186,20 @@ class ChatService:
         by: str,
         once: IdempotencyKey | None = None,
         not_before: Timestamp = "",
+        budget: Decimal | None = None,
     ) -> Prompt:
         """Append a prompt to the queue (endpoint 5); ``once`` as in ``create``.
 
-        It is not sent ``not_before`` a time; a time that has passed is as none.
+        It is not sent ``not_before`` a time; a time that has passed is as none. Its turn is ended
+        after ``budget`` USD.
         """
         chat = await self._chats.open(chat_id)
         if once and (earlier := self._find_earlier_result(chat, once)) and earlier.prompt:
             await self._chats.store.wait_durable(chat)
             return earlier.prompt
         at = self._chats.get_next_timestamp(chat)
-        prompt = self._make_prompt(at, rules.validate_text(text), False, model, not_before)
+        rules.validate_text(text)
+        prompt = self._make_prompt(at, text, False, model, not_before, budget)
         await self._chats.record(chat, by, QueueAppended(prompt, once), at)
         return prompt
 
@@ -289,9 +295,11 @@ class ChatService:
         paused: bool = False,
         model: str = "",
         not_before: Timestamp = "",
+        budget: Decimal | None = None,
     ) -> Prompt:
         later = not_before if not_before > self._chats.clock.now() else ""
-        return Prompt(self._chats.sequences.next("prompt"), text, at, model, paused, later)
+        number = self._chats.sequences.next("prompt")
+        return Prompt(number, text, at, model, paused, later, budget=budget)
 
     async def _find_created(self, once: IdempotencyKey) -> Chat | None:
         chat_id = self._created.find_chat(once.key)

@@ -205,8 +205,8 @@ class Chat(Struct):
             case TurnStarted():
                 self._apply_turn_started(entry, entry.body)
             case TurnDeferred(cost=cost):
-                self._requeue_prompt(entry)
                 self.cost += cost
+                self._requeue_prompt(entry)
             case TurnEnded(cost=cost):
                 self.cost += cost
             case ChatChanged() | WorktreeChanged():
@@ -315,12 +315,15 @@ class Chat(Struct):
             given = given or Prompt(body.prompt, said.text, said.at)
             given = structs.replace(given, message=said.id)
         if given:
-            self.agent.start_turn(entry, body, given)
+            self.agent.start_turn(entry, body, given, self.cost)
 
     def _requeue_prompt(self, entry: JournalEntry) -> None:
         if self.agent.turn is None:
             return
         given = self.agent.turn.given
+        if given.budget is not None:
+            left = given.budget - (self.cost - self.agent.turn.cost_before)
+            given = structs.replace(given, budget=max(left, Decimal(0)))
         self.sent.discard(given.id)
         self.queue = (given, *self.queue)
         self.queue_version = entry.seq

@@ -66,6 +66,9 @@ def _add_add_parser(actions: Subcommands) -> None:
         "--chat", type=int, help="the chat that each run continues; else each has a new one"
     )
     parser.add_argument("--model", default="", help="model of the runs")
+    parser.add_argument(
+        "--budget", type=float, metavar="USD", help="end the turn of a run that cost this much"
+    )
     parser.add_argument("--worktree", action="store_true", help="new chats have a work tree")
     parser.add_argument(
         "--missed",
@@ -107,8 +110,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _build_schedule(args: argparse.Namespace) -> dict[str, object]:
-    names = ("name", "prompt", "cron", "zone", "chat", "model", "worktree", "missed", "overlap")
-    return {name: getattr(args, name) for name in names}
+    names = ("name", "prompt", "cron", "zone", "chat", "model", "budget", "worktree")
+    return {name: getattr(args, name) for name in (*names, "missed", "overlap")}
 
 
 def _get_path(name: str) -> str:

@@ -49,6 +49,8 @@ class ScheduleView(Struct, frozen=True):
     model: str
     skill: str
     worktree: bool
+    budget: Decimal | None
+    """USD after which the turn of a run is ended; null: as much as its chat may cost."""
     paused: bool
     missed: str
     overlap: str
@@ -85,14 +87,14 @@ class ScheduleEndpoints:
     async def add_schedule(self, request: Request) -> Response:
         """Add a schedule at the end of the list."""
         schedule = _parse_schedule(request)
-        await self._book.add(schedule, _get_version(request))
-        return await self._respond(schedule.name, 201)
+        listed = await self._book.add(schedule, _get_version(request))
+        return await self._respond(listed, schedule.name, 201)
 
     async def replace_schedule(self, request: Request) -> Response:
         """Replace a schedule; what is absent has its default."""
         schedule = _parse_schedule(request)
-        await self._book.change(request.get_name(), schedule, _get_version(request))
-        return await self._respond(schedule.name)
+        listed = await self._book.change(request.get_name(), schedule, _get_version(request))
+        return await self._respond(listed, schedule.name)
 
     async def delete_schedule(self, request: Request) -> Response:
         """Delete a schedule with the history of its runs; their chats stay."""
@@ -122,11 +124,12 @@ class ScheduleEndpoints:
         name = request.get_name()
         listed = await self._schedules.list_schedules()
         schedule = structs.replace(listed[find_index(listed, name)], paused=paused)
-        await self._book.change(name, schedule, _get_version(request) or make_version(listed))
-        return await self._respond(name)
+        version = _get_version(request) or make_version(listed)
+        return await self._respond(await self._book.change(name, schedule, version), name)
 
-    async def _respond(self, name: str, status: int = 200) -> Response:
-        listed = await self._schedules.list_schedules()
+    async def _respond(
+        self, listed: tuple[Schedule, ...], name: str, status: int = 200
+    ) -> Response:
         view = await self._make_view(listed[find_index(listed, name)])
         return Response(view, status, headers={"ETag": f'"{make_version(listed)}"'})
 
@@ -143,6 +146,7 @@ class ScheduleEndpoints:
             model=one.model,
             skill=one.skill,
             worktree=one.worktree,
+            budget=one.budget,
             paused=one.paused,
             missed=one.missed,
             overlap=one.overlap,

@@ -135,6 +135,8 @@ def validate_schedule(schedule: Schedule) -> Iterator[tuple[str, str]]:
         yield "zone", str(error)
     if not schedule.prompt.strip():
         yield "prompt", "the prompt is empty"
+    if schedule.budget is not None and not (schedule.budget.is_finite() and schedule.budget > 0):
+        yield "budget", f"found {schedule.budget}; expected USD, more than 0"
     if schedule.chat and (schedule.worktree or schedule.title or schedule.skill):
         yield (
             "chat",

@@ -14,6 +14,8 @@ from agentd.core.errors import Conflict, NotFound, suggest_name
 from agentd.core.ids import MAX_ID
 
 MAX_SCHEDULES = 200
+LONGEST_NOTE = 500
+"""Characters of a failure's reason."""
 RUNS_KEPT = 50
 """Runs of a schedule that its history has."""
 
@@ -46,6 +48,8 @@ class Schedule(Struct, frozen=True, omit_defaults=True):
     skill: Text = ""
     worktree: bool = False
     """New chats have a git work tree and branch of their own."""
+    budget: Decimal | None = None
+    """USD after which the turn of a run is ended; None: as much as its chat may cost."""
     paused: bool = False
     missed: Literal["skip", "once"] = "skip"
     """What to do about runs that were missed: nothing, or one run for all of them."""
@@ -85,7 +89,7 @@ class ScheduleRun(Struct, frozen=True, omit_defaults=True):
     """USD."""
     ended_at: Timestamp = ""
     note: str = ""
-    """Why it was skipped, or could not begin."""
+    """Why it was skipped, could not begin, or failed."""
 
     @property
     def is_open(self) -> bool:
@@ -126,7 +130,11 @@ def judge_run(run: ScheduleRun, chat: Chat, before: Decimal | None, now: Timesta
     if run.prompt not in chat.sent:
         note = "Its prompt was removed from the queue."
         return replace(run, state="stopped", ended_at=now, note=note)
-    return replace(run, state=chat.agent.outcome or "completed", cost=spent, ended_at=now)
+    outcome = chat.agent.outcome or "completed"
+    last = chat.recent[-1] if chat.recent else None
+    why = last.text[:LONGEST_NOTE] if last and last.role == "error" else ""
+    note = why if outcome == "failed" else ""
+    return replace(run, state=outcome, cost=spent, ended_at=now, note=note)
 
 
 def find_index(schedules: Iterable[Schedule], name: str) -> int:

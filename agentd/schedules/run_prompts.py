@@ -40,7 +40,7 @@ class RunPrompts:
         once, by = IdempotencyKey(key, ""), f"schedule:{schedule.name}"
         if schedule.chat:
             prompt = await self._chats.append_prompt(
-                schedule.chat, schedule.prompt, schedule.model, by, once
+                schedule.chat, schedule.prompt, schedule.model, by, once, budget=schedule.budget
             )
             return schedule.chat, prompt.id
         skill = schedule.skill or "none"
@@ -52,6 +52,7 @@ class RunPrompts:
             model=schedule.model,
             skill=skill,
             once=once,
+            budget=schedule.budget,
             worktree=await self._worktrees.plan() if schedule.worktree else None,
         )
         chat = await self._chats.create(new, by)

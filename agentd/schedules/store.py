@@ -7,6 +7,7 @@ is remembered of each schedule.
 import asyncio
 import hashlib
 from collections.abc import Callable
+from decimal import Decimal
 from functools import partial
 
 import msgspec
@@ -71,8 +72,8 @@ class ScheduleFile:
         await self.file.ensure_current()
         return self.file.current
 
-    async def add(self, schedule: Schedule, version: str | None = None) -> None:
-        """Append a schedule. ``Conflict`` if its name is taken, or the file is invalid.
+    async def add(self, schedule: Schedule, version: str | None = None) -> tuple[Schedule, ...]:
+        """Append a schedule; return all. ``Conflict``: its name is taken, or the file is invalid.
 
         With a ``version``, only if the list is still that one: else ``PreconditionFailed``.
         """
@@ -82,10 +83,12 @@ class ScheduleFile:
             text.append_item(("schedules",), _to_entry(schedule))
             return (*listed, schedule)
 
-        await self._change(change, version)
+        return await self._change(change, version)
 
-    async def change(self, name: str, schedule: Schedule, version: str | None = None) -> None:
-        """Replace the schedule of that name. ``NotFound``; else as in ``add``."""
+    async def change(
+        self, name: str, schedule: Schedule, version: str | None = None
+    ) -> tuple[Schedule, ...]:
+        """Replace the schedule of that name; return all. ``NotFound``; else as in ``add``."""
 
         def change(listed: tuple[Schedule, ...], text: YamlEditor) -> tuple[Schedule, ...]:
             index = find_index(listed, name)
@@ -96,7 +99,7 @@ class ScheduleFile:
             text.update_item(("schedules",), index, defaults | entry)
             return (*listed[:index], schedule, *listed[index + 1 :])
 
-        await self._change(change, version)
+        return await self._change(change, version)
 
     async def remove(self, name: str, version: str | None = None) -> None:
         """Delete a schedule. ``NotFound``; else as in ``add``."""
@@ -112,16 +115,18 @@ class ScheduleFile:
         self,
         change: Callable[[tuple[Schedule, ...], YamlEditor], tuple[Schedule, ...]],
         version: str | None,
-    ) -> None:
+    ) -> tuple[Schedule, ...]:
+        """Change the file; return what it says, also if it cannot be read again now."""
         async with self._changing:
-            await asyncio.to_thread(self._edit, change, version)
+            changed = await asyncio.to_thread(self._edit, change, version)
             await self.file.refresh()
+            return changed
 
     def _edit(
         self,
         change: Callable[[tuple[Schedule, ...], YamlEditor], tuple[Schedule, ...]],
         version: str | None,
-    ) -> None:
+    ) -> tuple[Schedule, ...]:
         path = self._layout.schedules
         document.make_folder(self._layout.config)
         try:
@@ -144,6 +149,7 @@ class ScheduleFile:
         if as_read != after[0]:
             raise Conflict(yaml_reader.explain_not_editable(path))
         document.replace_document(path, edited, expected=found.stamp if found else None)
+        return as_read
 
 
 class SchedulesJson(Struct, frozen=True):
@@ -181,7 +187,7 @@ class ProgressFile:
 
 
 def _to_entry(schedule: Schedule) -> dict[str, object]:
-    entry: dict[str, object] = msgspec.to_builtins(schedule)
+    entry: dict[str, object] = msgspec.to_builtins(schedule, builtin_types=(Decimal,))
     return entry
 
 

@@ -273,3 +273,25 @@ def test_endless_thinking_is_shown_up_to_a_length_and_anew_after_a_tool():
     said = play([*flood, ToolUsed("look", "", ""), *flood, ReplyCompleted("So."), "finished"])
     shown = [one.text for one in said if isinstance(one, StreamThinking)]
     assert shown == [piece, "12", piece, "12"]
+
+
+def test_a_turn_over_its_budget_does_nothing_more() -> None:
+    turn = TurnMachine(budget=Decimal("0.5"))
+    reply = ReplyCompleted("I look.", cost=Decimal("0.2"))
+    said = [*turn.handle(reply), *turn.handle(ToolStarted("look", "a"))]
+    said += [
+        *turn.handle(ToolUsed("look", "a", "b")),
+        *turn.handle(UsageReported(cost=Decimal("0.3"))),
+    ]
+    assert not turn.over
+    (end,) = turn.handle(ToolStarted("look", "b"))
+    why = "The turn was ended: it cost 0.5 USD, its limit is 0.5 USD."
+    assert end == EndTurn("failed", why, cost=Decimal("0.3"))
+    assert list(turn.finish()) == []
+
+
+def test_a_turn_whose_last_words_pass_its_budget_is_completed() -> None:
+    turn = TurnMachine(budget=Decimal("0.5"))
+    said = [*turn.handle(ReplyCompleted("Done.", cost=Decimal(2))), *turn.finish()]
+    assert [type(one) for one in said] == [AddMessage, EndTurn]
+    assert said[-1].outcome == "completed"

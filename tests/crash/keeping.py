@@ -1,7 +1,7 @@
 """Data that owners keep beside the conversations, on a failing disk.
 
-The trash, labels, logins and notified browsers. Part of ``fault_sweep``: what is there before, each
-change, and what must hold at the next start, whether it was acknowledged or not.
+The trash, labels, logins, notified browsers and schedules. Part of ``fault_sweep``: what is there
+before, each change, and what must hold at the next start, whether it was acknowledged or not.
 """
 
 import asyncio
@@ -22,17 +22,24 @@ from agentd.chats.load import load
 from agentd.core.errors import AgentdError
 from agentd.llm.upstream.client import HttpUpstream
 from agentd.llm.upstream.dial import dial_directly
+from agentd.schedules import store as schedules_store
 from agentd.storage.layout import Layout
 from agentd.ui.push.store import PushFile
 from tests.crash.callers import Wire
 
 CHANGES = ("delete", "restore", "purge", "label", "relabel", "unlabel", "sign in", "sign out",
-           "subscribe", "unsubscribe")  # fmt: skip
+           "subscribe", "unsubscribe", "schedule", "unschedule", "run")  # fmt: skip
 FINISHED = ("relabel", "unlabel")
 """Changes that a crash may leave half done: asking again does the rest."""
 LABELLED, DELETED = 1, 3
 """The chat that bears the label ``old``, and is deleted; the one that is in the trash already."""
 
+_SCHEDULES_BY_HAND = """\
+# mine
+schedules:
+- {name: old, cron: "0 3 * * *", prompt: x, chat: 99}  # its chat is gone, so its runs fail
+- {name: other, cron: "0 3 * * *", prompt: x, paused: true}
+"""
 _WORD = "correct horse battery"
 _CHEAP = password.HashCost(14, 8, 1)
 _BY_HAND = "# mine\nlabels:\n- name: old  # as ever\n- name: other\n"
@@ -49,6 +56,7 @@ def settle(layout: Layout) -> None:
     """Before the daemon's first start: labels and somebody who may sign in."""
     os.makedirs(layout.config, mode=0o700)
     Path(layout.labels).write_text(_BY_HAND)
+    Path(layout.schedules).write_text(_SCHEDULES_BY_HAND)
     UserFile(layout).add(roles.User("ann", "administrator", password.hash_password(_WORD, _CHEAP)))
 
 
@@ -123,6 +131,9 @@ def _send_change(wire: Wire, layout: Layout, what: str) -> tuple[int, Any]:
         "sign out": ("DELETE", "/api/session", None, first),
         "subscribe": ("PUT", "/api/me/push", _build_subscription("new"), third),
         "unsubscribe": ("DELETE", "/api/me/push", None, second),
+        "schedule": ("POST", "/api/schedules", {"name": "new", "cron": "0 3 * * *", "prompt": "x"}),
+        "unschedule": ("DELETE", "/api/schedules/old"),
+        "run": ("POST", "/api/schedules/old/run"),
     }
     status, body, _ = wire.call(*asked[what])
     return status, body
@@ -155,6 +166,7 @@ def find_violations(layout: Layout, kept: dict[str, str], change: str) -> Iterat
     yield from _find_label_violations(layout, kept, finished=change in FINISHED)
     yield from _find_login_violations(layout, kept)
     yield from _find_push_violations(layout, kept, change)
+    yield from _find_schedule_violations(layout, kept, change)
 
 
 def _find_label_violations(
@@ -199,6 +211,23 @@ def _find_push_violations(layout: Layout, kept: dict[str, str], change: str) -> 
         yield "the browser that wanted notifications is lost"
     if len(notified) != len(set(notified)):
         yield f"a browser is notified twice: {notified}"
+
+
+def _find_schedule_violations(layout: Layout, kept: dict[str, str], change: str) -> Iterator[str]:
+    names = [one.name for one in schedules_store.load(layout)]
+    text = Path(layout.schedules).read_text()
+    if "# mine\n" not in text or "other" not in names:
+        yield f"what stood in schedules.yml is lost: {text!r}"
+    if "schedule" in kept and "new" not in names:
+        yield f"the new schedule is lost: {names}"
+    if change != "unschedule" and "old" not in names:
+        yield f"a schedule of before is lost: {names}"
+    if "unschedule" in kept and "old" in names:
+        yield f"the schedule that was removed is there: {names}"
+    known = schedules_store.ProgressFile(layout).load().get("old")
+    states = [run.state for run in known.runs] if known else []
+    if states != ["failed"] and ("run" in kept or states):
+        yield f"the run that began by hand is lost, or there twice: {states}"
 
 
 def _build_subscription(browser: str) -> dict[str, Any]:

@@ -36,6 +36,8 @@ def test_no_failing_call_loses_anything_or_leaves_a_half(tmp_path: object) -> No
         ("failed_documents_are_acknowledged", "sign out", "ENOSPC"),
         ("failed_documents_are_acknowledged", "label", "ENOSPC"),
         ("failed_documents_are_acknowledged", "subscribe", "ENOSPC"),
+        ("failed_documents_are_acknowledged", "schedule", "ENOSPC"),
+        ("failed_documents_are_acknowledged", "run", "ENOSPC"),
     ],
 )
 def test_the_sweep_finds_what_a_careless_store_does(

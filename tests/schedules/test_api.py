@@ -34,6 +34,8 @@ def test_a_schedule_is_added_shown_changed_paused_and_removed(client: Client) ->
     changed = client.put(f"{SCHEDULES}/nightly", {**NIGHTLY, "missed": "once", "model": "m"})
     assert (changed["missed"], changed["model"]) == ("once", "m")
     assert client.put(f"{SCHEDULES}/nightly", NIGHTLY)["model"] == ""
+    assert client.put(f"{SCHEDULES}/nightly", {**NIGHTLY, "budget": 0.5})["budget"] == 0.5
+    assert client.put(f"{SCHEDULES}/nightly", NIGHTLY)["budget"] is None
     assert client.delete(f"{SCHEDULES}/nightly").status == 204
     assert list_names(client) == []
 
@@ -62,6 +64,7 @@ def test_a_version_that_is_no_longer_the_current_one_changes_nothing(client: Cli
         ({"name": "No Name"}, "The body is not valid"),
         ({"chat": 1, "worktree": True}, "chat: "),
         ({"missed": "twice"}, "The body is not valid"),
+        ({"budget": 0}, "budget: found 0; expected USD, more than 0"),
     ],
 )
 def test_a_mistake_is_a_bad_request_that_changes_nothing(

@@ -9,7 +9,13 @@ from typing import NamedTuple
 
 import pytest
 
-from agentd.agent.engine import ReplyCompleted
+from agentd.agent.engine import (
+    RateLimited,
+    ReplyCompleted,
+    ToolStarted,
+    ToolUsed,
+    UsageReported,
+)
 from agentd.chats.service import NewChat
 from agentd.chats.worktree import WorktreeBase
 from agentd.core.errors import Conflict, Unavailable
@@ -290,3 +296,49 @@ async def test_deleted_chats_of_runs_are_told(layout):
         await daemon.schedules._follow("nightly", lost)
         assert daemon.list_runs()[0].note == DELETED
         daemon.engine.go.set()
+
+
+async def test_a_run_that_costs_its_budget_is_ended_and_says_so(layout):
+    done = []
+
+    async def work(assignment):
+        for step in range(9):
+            yield UsageReported(cost=Decimal("0.3"))
+            yield ToolStarted("look", str(step))
+            done.append(step)
+            yield ToolUsed("look", str(step), "seen")
+        yield ReplyCompleted("done")
+
+    write(layout, f"{NIGHTLY}, budget: 0.5}}")
+    async with serving(layout) as daemon:
+        daemon.engine._script = work
+        await daemon.move(3 * HOUR)
+        (run,) = await daemon.wait_for_states("failed")
+        assert run.note == "The turn was ended: it cost 0.6 USD, its limit is 0.5 USD."
+        assert (run.cost, done) == (Decimal("0.6"), [0])
+        chat = daemon.services.chats.get_summary(run.chat)
+        assert (chat.cost, chat.held) == (Decimal("0.6"), "")
+
+
+async def test_what_a_limit_put_back_into_the_queue_counts_to_the_budget(layout):
+    tries = []
+
+    async def work(assignment):
+        tries.append(assignment)
+        yield UsageReported(cost=Decimal("0.3"))
+        if len(tries) == 1:
+            yield RateLimited("too much", seconds=1)
+            return
+        yield ToolStarted("look", "b")
+        yield ReplyCompleted("done")
+
+    write(layout, f"{NIGHTLY}, budget: 0.5}}")
+    async with serving(layout) as daemon:
+        daemon.engine._script = work
+        await daemon.move(3 * HOUR)
+        await until(lambda: len(tries) == 1 and daemon.list_runs()[0].state == "queued")
+        chat = daemon.list_runs()[0].chat
+        await daemon.services.chats.release_queue(chat, ME)
+        (run,) = await daemon.wait_for_states("failed")
+        assert "its limit is 0.2 USD" in run.note
+        assert run.cost == Decimal("0.6")

@@ -2229,6 +2229,7 @@ export type Schedule = {
   model?: string;
   skill?: string;
   worktree?: boolean;
+  budget?: number | null;
   paused?: boolean;
   missed?: "once" | "skip";
   overlap?: "queue" | "skip";
@@ -2261,6 +2262,7 @@ export type ScheduleView = {
   model: string;
   skill: string;
   worktree: boolean;
+  budget: number | null;
   paused: boolean;
   missed: string;
   overlap: string;

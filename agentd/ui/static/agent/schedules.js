@@ -121,7 +121,7 @@ function details(one) {
     el("div", { class: "asis", dir: "auto" }, one.prompt),
     el("p", { class: "state" }, [
       one.chat ? el("a", { href: link(`/${one.chat}`) }, `continues chat ${one.chat}`) : "a new chat for each run",
-      one.worktree ? " · with a work tree" : "", one.model ? ` · ${one.model}` : "",
+      one.worktree ? " · with a work tree" : "", one.model ? ` · ${one.model}` : "", one.budget ? ` · at most ${usd(one.budget)} a run` : "",
       one.missed === "once" ? " · missed runs: one for all" : " · missed runs: skipped", one.overlap === "queue" ? " · runs may overlap" : "",
     ]),
     runs.node);
@@ -157,6 +157,7 @@ function edit(one, done) {
     const cron = text({ value: one?.cron ?? "0 3 * * *", required: true, maxlength: 200, spellcheck: false });
     const zone = text({ value: one?.zone ?? Intl.DateTimeFormat().resolvedOptions().timeZone, required: true, list: "zones" });
     const chat = text({ value: one?.chat ?? "", inputmode: "numeric", pattern: "[1-9][0-9]*", placeholder: "a new one for each run" });
+    const budget = text({ value: one?.budget ?? "", inputmode: "decimal", pattern: "[0-9]*[.]?[0-9]+", placeholder: "no limit of its own" });
     const model = select("Model", [["", "As the settings say"], ...models.peek().models.map(({ name: known }) => [known, known])], one?.model ?? "");
     const skill = select("Skill", [["", "No skill"], ...skills.peek().skills.map(({ name: known }) => [known, known])], one?.skill ?? "");
     const missed = select("Missed runs", [["skip", "Skip them"], ["once", "One run for all of them"]], one?.missed ?? "skip");
@@ -167,7 +168,7 @@ function edit(one, done) {
       const wanted = {
         name: name.value.trim(), prompt: prompt.value, cron: cron.value.trim(), zone: zone.value.trim(), chat: own ? Number(own) : null,
         title: own ? "" : one?.title ?? "", model: model.input.value, skill: own ? "" : skill.input.value, worktree: !own && apart.checked,
-        missed: missed.input.value, overlap: overlap.input.value, paused: one?.paused ?? false,
+        budget: budget.value.trim() ? Number(budget.value) : null, missed: missed.input.value, overlap: overlap.input.value, paused: one?.paused ?? false,
       };
       if (one) await put(at(one), wanted);
       else await call("POST", "/api/schedules", { body: wanted });
@@ -182,6 +183,7 @@ function edit(one, done) {
       labelled("Time zone", zone), zoneList(),
       labelled("Chat", chat, "The number of the chat to continue; empty: each run has a chat of its own."),
       el("div", { class: "two" }, model.node, skill.node, missed.node, overlap.node),
+      labelled("Budget of a run, in USD", budget, "A turn that has cost this much is ended."),
       el("label", { class: "checked" }, apart, el("span", null, "A work tree of its own", el("small", null, "Each new chat works on a branch and in a folder of its own.")))),
     ];
   }, { wide: true });
