@@ -71,7 +71,9 @@ def build_report_routes(
             ),
             notes=ServiceLogEndpoints(_build_note_reader(layout), lambda: gateway.log.dropped),
             reports=ReportEndpoints(ledger, key_id, clock, get_zone),
-            limits=LimitEndpoints(keys, gateway.meters, gateway.model_spend, clock),
+            limits=LimitEndpoints(
+                keys, gateway.budgets, gateway.meters, gateway.model_spend, clock
+            ),
             metrics=MetricsEndpoints(monitor, keys, clock),
             channel_state=ChannelStateEndpoints(monitor, clock),
             summary=summaries,

@@ -39,7 +39,7 @@ LISTS = (
 REPORTS = (
     "totals", "by-day", "by-hour", "by-model", "by-channel", "by-key", "top-spenders", "errors",
     "latency", "cache-share", "leaks", "by-day?key=key 0", "by-day?model=vendor/model-0001",
-    "by-hour?channel=channel-001", "by-model?key=key 0",
+    "by-hour?channel=channel-001", "by-model?key=key 0", "by-owner", "by-tag",
 )  # fmt: skip
 NEW = ("totals", "by-day", "by-hour", "by-model", "by-channel", "by-key", "latency", "leaks",
        "by-model?key=key 0", "by-key?model=vendor/model-0001")  # fmt: skip

@@ -4,7 +4,7 @@ Days and hours are those of UTC; where a zone's hours begin within them, they ar
 ``30`` or ``15`` minutes. What is folded only ever adds up, so it may be merged in any order.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Literal, NamedTuple, TypeAlias, TypeVar
 
@@ -16,22 +16,28 @@ from agentd.gateway.ledger.record import RequestRecord
 from agentd.gateway.limits.spend_by_quarter_hour import (
     KeySpend,
     get_quarter,
-    iter_shared_accounts,
     list_accounts,
 )
 from agentd.llm.price import add_amounts
 
-Dimension: TypeAlias = Literal["hour", "model", "channel", "key"]
+Dimension: TypeAlias = Literal["hour", "model", "channel", "key", "owner", "tag"]
 """A dimension that a day's requests are grouped by."""
 
-DIMENSIONS: tuple[Dimension, ...] = ("hour", "model", "channel", "key")
+GROUPS: tuple[Dimension, ...] = ("owner", "tag")
+"""Dimensions by what keys have in common, if they do: of a day on which no request's key had an
+owner or tag, nothing is kept by them. A request counts in each tag that its key had."""
+
+_NAMED_DIMENSIONS: tuple[Dimension, ...] = ("hour", "model", "channel", "key")
+"""The others, by which each request has just one name: the first fields of ``Cell``."""
+
+DIMENSIONS: tuple[Dimension, ...] = (*_NAMED_DIMENSIONS, *GROUPS)
 
 TIMED_DIMENSIONS: tuple[Dimension, ...] = ("hour", "model", "channel")
-"""Groupings with response times; not by key: there are many, and histograms are large."""
+"""Groupings whose response times are kept; not by key: there are many, and histograms are large."""
 
 TotalsTable: TypeAlias = dict[str, "RequestTotals"]
 """Totals by the name of an hour (``00`` to ``23``, or a slot of it such as ``07:30``), a model, a
-channel or a key (its id)."""
+channel, a key (its id), an owner or a tag; the name is empty where a request has none of these."""
 
 TimeTable: TypeAlias = dict[str, "ResponseTimes"]
 """Times by such a name."""
@@ -41,21 +47,24 @@ Name = TypeVar("Name", int, str)
 
 
 class Cell(NamedTuple):
-    """The key of a group of requests."""
+    """The key of a group of requests.
+
+    Owner and tags are those of the key when the requests were made: what was spent stays with who
+    answered for it then, and reports agree with budgets. Records from before the ledger knew them
+    have neither: they are not given to the present owner, who may never have seen them.
+    """
 
     hour: str
     model: str
     """The model as callers name it; empty where no channel was asked: it may be any name."""
     channel: str
     key: str
+    owner: str = ""
+    tags: tuple[str, ...] = ()
 
-
-class SharedCell(NamedTuple):
-    """The key of a group of requests whose keys had an owner or tag."""
-
-    hour: str
-    account: str
-    """The account of the owner or tag (``spend_by_quarter_hour``)."""
+    def list_names(self, side: Dimension) -> Sequence[str]:
+        """Return what these requests count in, from one side; only tags may be several."""
+        return (self.tags or ("",)) if side == "tag" else (getattr(self, side),)
 
 
 class RequestTotals(Struct, array_like=True, gc=False):
@@ -203,8 +212,6 @@ class DailyTotals:
         """The spend of each account by quarter of an hour (``spend_by_quarter_hour``)."""
         self.names: dict[str, str] = {}
         """The last name of each key."""
-        self.shared: dict[SharedCell, RequestTotals] = {}
-        """The totals by owner and tag; a request counts in each of its key's."""
         self._total = create_figures()
         self._cells: dict[Cell, Figures] = {}
         self._tables: dict[Dimension, TotalsTable] = {side: {} for side in DIMENSIONS}
@@ -249,7 +256,8 @@ class DailyTotals:
     def add_record(self, entry: RequestRecord) -> None:
         """Count a request in."""
         model = entry.model if entry.channel else ""
-        cell = Cell(self._format_slot(entry.at), model, entry.channel, entry.key)
+        slot = self._format_slot(entry.at)
+        cell = Cell(slot, model, entry.channel, entry.key, entry.owner, entry.tags)
         if cell not in self._unmerged:
             self._unmerged[cell] = create_figures()
         self._unmerged[cell].add_record(entry)
@@ -258,10 +266,6 @@ class DailyTotals:
             if account not in spent:
                 spent[account] = KeySpend()
             spent[account].add_record(entry)
-        if entry.owner or entry.tags:
-            for account in iter_shared_accounts(entry):
-                place = SharedCell(cell.hour, account)
-                self.shared.setdefault(place, RequestTotals()).add_record(entry)
         if entry.key_name:
             self.names[entry.key] = entry.key_name
 
@@ -273,17 +277,6 @@ class DailyTotals:
         else:
             known.add(figures)
 
-    def add_shared_cell(self, cell: SharedCell, totals: RequestTotals) -> None:
-        """Count in what owners and tags have elsewhere."""
-        self.shared.setdefault(cell, RequestTotals()).add(totals)
-
-    def sum_shared(self) -> TotalsTable:
-        """Return the totals of the day by the account of an owner or tag."""
-        table: TotalsTable = {}
-        for cell, totals in self.shared.items():
-            table.setdefault(cell.account, RequestTotals()).add(totals)
-        return table
-
     def _format_slot(self, at: Timestamp) -> str:
         if self.slot == 60:
             return at[11:13]
@@ -292,15 +285,26 @@ class DailyTotals:
     def _merge_new(self) -> None:
         fresh, self._unmerged = self._unmerged, {}
         for cell, figures in fresh.items():
+            if cell.owner or cell.tags or self._tables["owner"]:
+                self._merge_groups(cell, figures.totals)
             self._total.add(figures)
-            for side, name in zip(DIMENSIONS, cell, strict=True):
+            for side, name in zip(_NAMED_DIMENSIONS, cell[:4], strict=True):
                 self._tables[side].setdefault(name, RequestTotals()).add(figures.totals)
-            for side, name in zip(TIMED_DIMENSIONS, cell, strict=False):
+            for side, name in zip(TIMED_DIMENSIONS, cell[:3], strict=True):
                 self._times[side].setdefault(name, ResponseTimes()).add(figures.times)
             if cell in self._cells:
                 self._cells[cell].add(figures)
             else:
                 self._cells[cell] = figures
+
+    def _merge_groups(self, cell: Cell, totals: RequestTotals) -> None:
+        """Count in by owner and tag, where any is known; all requests before it had neither."""
+        for side in GROUPS:
+            table = self._tables[side]
+            if not table and self._total.totals.requests:
+                table[""] = self._total.totals.copy()
+            for name in cell.list_names(side):
+                table.setdefault(name, RequestTotals()).add(totals)
 
 
 def to_spent(totals: RequestTotals) -> KeySpend:

@@ -4,7 +4,7 @@ The first line is the head; then come its parts (``sliced_table``), so that a qu
 what it is about. Everything here blocks.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import lru_cache
 from itertools import chain
 from typing import Literal, TypeVar
@@ -15,6 +15,7 @@ from msgspec import Raw, Struct
 from agentd.gateway.ledger.columns import ColumnTable, PackedColumn, pack_rows
 from agentd.gateway.ledger.daily_totals import (
     DIMENSIONS,
+    GROUPS,
     TIMED_DIMENSIONS,
     Cell,
     DailyTotals,
@@ -22,7 +23,7 @@ from agentd.gateway.ledger.daily_totals import (
     Figures,
     RequestTotals,
     ResponseTimes,
-    SharedCell,
+    TotalsTable,
     to_spent,
 )
 from agentd.gateway.ledger.day_file import ReadPosition
@@ -35,7 +36,7 @@ from agentd.gateway.ledger.sliced_table import (
     encode_table,
     read_header,
 )
-from agentd.gateway.limits.spend_by_quarter_hour import KeySpend
+from agentd.gateway.limits.spend_by_quarter_hour import KeySpend, format_shared_account
 from agentd.gateway.reports.reports import EVERYTHING, ReportFilter
 from agentd.storage.checksummed_json import ChecksumMismatch, encode_checksummed
 from agentd.storage.document import replace_document
@@ -44,9 +45,6 @@ from agentd.storage.layout import Layout
 T = TypeVar("T")
 
 FORMAT = 2
-
-_SHARED = "shared"
-"""The part with the totals of owners and tags, by account and hour; only where there are any."""
 
 
 class CorruptReport(ChecksumMismatch):
@@ -101,7 +99,7 @@ class DayFold:
 
     def iter_rows(self, side: Dimension) -> Iterator[tuple[str, RequestTotals]]:
         """Yield the day from one side."""
-        yield from self.totals.tables[side].items()
+        yield from _list_rows(side, self.totals.tables[side], self.total.totals)
 
     def get_columns(self, side: Dimension) -> ColumnTable:
         """Return the same, as columns."""
@@ -123,24 +121,36 @@ class DayFold:
             if only.matches(cell):
                 yield cell, figures
 
-    def iter_leaks(self) -> Iterator[tuple[str, str, int]]:
+    def iter_leaks(self, only: ReportFilter = EVERYTHING) -> Iterator[tuple[str, str, int]]:
         """Iterate over the secrets that were found: key, rule and how many."""
+        if only != EVERYTHING:
+            yield from _iter_cell_leaks(self.iter_cells(only))
+            return
         for key, totals in self.totals.tables["key"].items():
             for rule, count in totals.hidden.items():
                 yield key, rule, count
 
-    def iter_shared_cells(self) -> Iterator[tuple[SharedCell, RequestTotals]]:
-        """Iterate over the totals of owners and tags."""
-        yield from self.totals.shared.items()
-
     def get_spent(self) -> dict[str, KeySpend]:
         """Return each account's spend."""
-        tables = (self.totals.tables["key"], self.totals.sum_shared())
-        return {name: to_spent(totals) for table in tables for name, totals in table.items()}
+        return _get_spent(self)
 
     def get_quarters(self) -> dict[int, dict[str, KeySpend]]:
         """Return each account's spend by quarter hour."""
         return self.totals.quarters
+
+
+class _CellRow(Struct, array_like=True, frozen=True, gc=False):
+    """A cell by one of its names: the others, its figures, and owner and tags if there are any."""
+
+    hour: str
+    second: str
+    """The model, or of cells by model the channel."""
+    third: str
+    """The channel, or the key."""
+    totals: RequestTotals
+    times: ResponseTimes
+    owner: str = ""
+    tags: tuple[str, ...] = ()
 
 
 class _ColumnHeader(Struct, frozen=True):
@@ -164,8 +174,7 @@ def read_report_position(layout: Layout, day: str) -> ReadPosition:
 _names = create_decoder(str)
 _totals = create_decoder(RequestTotals)
 _times = create_decoder(ResponseTimes)
-_cells = create_decoder(tuple[str, str, str, RequestTotals, ResponseTimes])
-_shared_cells = create_decoder(tuple[str, RequestTotals])
+_cells = create_decoder(_CellRow)
 _leaks = create_decoder(tuple[str, int])
 _quarters = create_decoder(dict[str, KeySpend])
 _headers = create_decoder(_ColumnHeader)
@@ -177,10 +186,16 @@ _one_times = msgspec.json.Decoder(ResponseTimes)
 class StoredReport:
     """The sides of one or more days in a file; ``day`` is the day of a single one."""
 
-    def __init__(self, path: str, day: str, parts: SlicedTable) -> None:
+    def __init__(self, path: str, day: str, total: Figures, parts: SlicedTable) -> None:
         self._path = path
         self._day = day
+        self._total = total
         self._parts = parts
+
+    @property
+    def total(self) -> Figures:
+        """All requests, added up."""
+        return self._total
 
     def get_key_names(self, keys: Collection[str] | None = None) -> Mapping[str, str]:
         """Return the last name of each key, or of some: little is read then."""
@@ -188,6 +203,8 @@ class StoredReport:
 
     def iter_rows(self, side: Dimension) -> Iterator[tuple[str, RequestTotals]]:
         """Iterate over all rows of one dimension."""
+        if side in GROUPS and side not in self._parts:
+            return iter(_list_rows(side, {}, self._total.totals))
         return self._read(side, _totals)
 
     def get_columns(self, side: Dimension) -> ColumnTable:
@@ -214,6 +231,8 @@ class StoredReport:
 
     def get_row(self, side: Dimension, name: str) -> RequestTotals | None:
         """Return a row of a dimension."""
+        if side in GROUPS and side not in self._parts:
+            return None
         return dict(self._read(side, _totals, {name})).get(name)
 
     def _read(
@@ -240,14 +259,10 @@ class DayReportFile(StoredReport):
     def __init__(self, layout: Layout, day: str) -> None:
         path = layout.get_ledger_report_path(day)
         self.head, size = read_header(path, _heads)
-        if self.head.format != FORMAT or self.head.day != day:
+        has_old_groups = "shared" in self.head.parts  # owners and tags that no cell has
+        if self.head.format != FORMAT or self.head.day != day or has_old_groups:
             raise ChecksumMismatch("it is of another format or day")
-        super().__init__(path, day, SlicedTable(path, size, self.head.parts))
-
-    @property
-    def total(self) -> Figures:
-        """All requests of the day, added up."""
-        return self.head.total
+        super().__init__(path, day, self.head.total, SlicedTable(path, size, self.head.parts))
 
     @property
     def position(self) -> ReadPosition:
@@ -261,11 +276,18 @@ class DayReportFile(StoredReport):
 
     def iter_cells(self, only: ReportFilter = EVERYTHING) -> Iterator[tuple[Cell, Figures]]:
         """Iterate over the cells, all or those of the filter."""
+        if not self._has_groups(only):
+            return
         for cell, figures in (
             self._iter_model_cells(only) if self._is_by_model(only) else self._iter_key_cells(only)
         ):
             if only.matches(cell):
                 yield cell, figures
+
+    def _has_groups(self, only: ReportFilter) -> bool:
+        """Return whether the owner and the tag of the filter are known on this day."""
+        wanted: tuple[tuple[Dimension, str], ...] = (("owner", only.owner), ("tag", only.tag))
+        return all(not name or self.get_row(side, name) for side, name in wanted)
 
     def _is_by_model(self, only: ReportFilter) -> bool:
         """Return whether few models are requested; an older report may lack cells by model."""
@@ -275,31 +297,26 @@ class DayReportFile(StoredReport):
         ways = self._read("ways", _names, {only.channel})
         models = {only.model} if only.model else {model for _, model in ways}
         for model, row in self._read("cells/model", _cells, models):
-            hour, channel, key, totals, times = row
-            yield Cell(hour, model, channel, key), Figures(totals, times)
+            cell = Cell(row.hour, model, row.second, row.third, row.owner, row.tags)
+            yield cell, Figures(row.totals, row.times)
 
     def _iter_key_cells(self, only: ReportFilter) -> Iterator[tuple[Cell, Figures]]:
         keys = {only.key} if only.key else None
-        for key, (hour, model, channel, totals, times) in self._read("cells", _cells, keys):
-            yield Cell(hour, model, channel, key), Figures(totals, times)
+        for key, row in self._read("cells", _cells, keys):
+            cell = Cell(row.hour, row.second, row.third, key, row.owner, row.tags)
+            yield cell, Figures(row.totals, row.times)
 
-    def iter_leaks(self) -> Iterator[tuple[str, str, int]]:
+    def iter_leaks(self, only: ReportFilter = EVERYTHING) -> Iterator[tuple[str, str, int]]:
         """Iterate over the secrets that were found: key, rule and how many."""
+        if only != EVERYTHING:
+            yield from _iter_cell_leaks(self.iter_cells(only))
+            return
         for key, (rule, count) in self._read("leaks", _leaks):
             yield key, rule, count
 
-    def iter_shared_cells(self) -> Iterator[tuple[SharedCell, RequestTotals]]:
-        """Iterate over the totals of owners and tags; a report has none where none is known."""
-        if _SHARED in self._parts:
-            for account, (hour, totals) in self._read(_SHARED, _shared_cells):
-                yield SharedCell(hour, account), totals
-
     def get_spent(self) -> dict[str, KeySpend]:
         """Return each account's spend."""
-        spent = {key: to_spent(totals) for key, totals in self.iter_rows("key")}
-        for cell, totals in self.iter_shared_cells():
-            spent.setdefault(cell.account, KeySpend()).add(to_spent(totals))
-        return spent
+        return _get_spent(self)
 
     def get_quarters(self) -> dict[int, dict[str, KeySpend]]:
         """Return each account's spend by quarter hour."""
@@ -312,11 +329,11 @@ class DayReportFile(StoredReport):
         fold.saved = fold.position.lines, fold.mtime_ns
         tally = fold.totals
         tally.names, tally.quarters = dict(self.get_key_names()), self.get_quarters()
-        tally.shared = dict(self.iter_shared_cells())
+        sides = [side for side in DIMENSIONS if side in self._parts]
         tally.restore(
             self.head.total.copy(),
             dict(self.iter_cells()),
-            {side: dict(self.iter_rows(side)) for side in DIMENSIONS},
+            {side: dict(self.iter_rows(side)) if side in sides else {} for side in DIMENSIONS},
             {side: dict(self.iter_times(side)) for side in TIMED_DIMENSIONS},
         )
         return fold
@@ -327,8 +344,9 @@ def write_report(layout: Layout, fold: DayFold) -> None:
     tally = fold.totals
     parts: dict[str, Rows] = {"names": sorted(tally.names.items())}
     parts["quarters"] = ((f"{one:02d}", keys) for one, keys in sorted(tally.quarters.items()))
-    parts |= {side: sorted(tally.tables[side].items(), key=_get_name) for side in DIMENSIONS}
-    for side in ("model", "channel", "key"):
+    sides = [side for side in DIMENSIONS if side not in GROUPS or tally.tables[side]]
+    parts |= {side: sorted(tally.tables[side].items(), key=_get_name) for side in sides}
+    for side in sides[1:]:  # those that may have many names
         parts |= encode_columns(side, fold.get_columns(side))
     parts |= {
         f"{side}/times": sorted(tally.times[side].items(), key=_get_name)
@@ -337,9 +355,6 @@ def write_report(layout: Layout, fold: DayFold) -> None:
     parts["cells"], parts["cells/model"] = _group_cells(tally, "key"), _group_cells(tally, "model")
     parts["ways"] = sorted({(cell.channel, cell.model) for cell in tally.cells})
     parts["leaks"] = sorted((key, (rule, count)) for key, rule, count in fold.iter_leaks())
-    if tally.shared:
-        cells = sorted(tally.shared.items())
-        parts[_SHARED] = [(cell.account, (cell.hour, totals)) for cell, totals in cells]
     places, lines = encode_table(parts)
     head = DayReportHead(
         FORMAT, fold.day, fold.position, fold.mtime_ns, tally.total, places, fold.slot
@@ -379,6 +394,32 @@ def _group_cells(tally: DailyTotals, side: Literal["model", "key"]) -> Iterator[
     for cell, figures in tally.cells.items():
         names.setdefault(getattr(cell, side), []).append((cell, figures))
     for name, cells in sorted(names.items(), key=_get_name):
-        for (hour, model, channel, key), figures in cells:
+        for (hour, model, channel, key, owner, tags), figures in cells:
             others = (hour, channel, key) if side == "model" else (hour, model, channel)
-            yield name, (*others, *figures)
+            groups = (owner, tags) if owner or tags else ()
+            yield name, (*others, *figures, *groups)
+
+
+def _list_rows(
+    side: Dimension, table: TotalsTable, total: RequestTotals
+) -> Iterable[tuple[str, RequestTotals]]:
+    """Return a table's rows; where no owner or tag is known, all requests have none."""
+    is_known = side not in GROUPS or table or not total.requests
+    return table.items() if is_known else [("", total)]
+
+
+def _iter_cell_leaks(
+    cells: Iterable[tuple[Cell, Figures]],
+) -> Iterator[tuple[str, str, int]]:
+    for cell, figures in cells:
+        for rule, count in figures.totals.hidden.items():
+            yield cell.key, rule, count
+
+
+def _get_spent(day: DayFold | StoredReport) -> dict[str, KeySpend]:
+    spent = {key: to_spent(totals) for key, totals in day.iter_rows("key")}
+    for side in GROUPS:
+        for name, totals in day.iter_rows(side):
+            if name:
+                spent[format_shared_account(side, name)] = to_spent(totals)
+    return spent

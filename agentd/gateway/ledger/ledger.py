@@ -214,9 +214,11 @@ class Ledger:
         """Return response times of these days: some ``rows`` of the report, or all."""
         return await self._query(lambda: self._queries.get_times(by, first, last, only, rows))
 
-    async def get_leaks(self, first: str, last: str) -> list[LeakRow]:
+    async def get_leaks(
+        self, first: str, last: str, only: ReportFilter = EVERYTHING
+    ) -> list[LeakRow]:
         """Return the secrets found on these days, by day, key and rule."""
-        return await self._query(lambda: self._queries.get_leaks(first, last))
+        return await self._query(lambda: self._queries.get_leaks(first, last, only))
 
     async def get_overview(self) -> LedgerOverview:
         """Return a summary of the current day and month; cached until something is recorded."""

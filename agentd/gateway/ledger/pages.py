@@ -158,9 +158,11 @@ def _get_required_bytes(wanted: RequestFilter) -> bytes:
         return b"%b:" % msgspec.json.encode(wanted.rule)
     if wanted.hidden:
         return b'"hidden":{'  # absent where nothing was found
-    for name in ("text", "key", "model", "channel", "error", "status", "outcome"):
+    for name in ("text", "key", "owner", "tag", "model", "channel", "error", "status", "outcome"):
         if value := getattr(wanted, name):
             encoded = msgspec.json.encode(value)
+            if name == "tag":  # one of a list
+                return encoded
             return encoded.strip(b'"') if name == "text" else b'"%b":%b' % (name.encode(), encoded)
     return b""
 

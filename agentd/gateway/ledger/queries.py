@@ -109,7 +109,7 @@ class LedgerQueries:
 
         How often something answered stands elsewhere, so histograms are read of these rows alone.
         """
-        each = only != EVERYTHING or needs_each_day(by)
+        each = needs_each_day(by, only, timed=True)
         if each:
             report = self._get_times_of(by, first, last, only)
             return TimePage(report.rows[rows], report.total, len(report.rows))
@@ -137,15 +137,14 @@ class LedgerQueries:
             channel_medians=reports.find_first_token_medians(of_channels),
         )
 
-    def get_leaks(self, first: str, last: str) -> list[LeakRow]:
+    def get_leaks(self, first: str, last: str, only: ReportFilter = EVERYTHING) -> list[LeakRow]:
         """Return the secrets found by day, key and rule, in this order."""
 
         def build_part(parts: ReportSources, before: list[LeakRow] | None = None) -> list[LeakRow]:
-            return [*(before or ()), *reports.list_leaks(parts, self._find_key_names)]
+            return [*(before or ()), *reports.list_leaks(parts, self._find_key_names, only)]
 
-        return reports.merge_leaks(
-            self._report(_Question(("leaks",), True), first, last, build_part)
-        )
+        question = _Question(("leaks", only), True, only=only)
+        return reports.merge_leaks(self._report(question, first, last, build_part))
 
     def get_overview(self) -> LedgerOverview:
         """Return the present day and month in short, and what is damaged."""

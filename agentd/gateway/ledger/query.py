@@ -13,6 +13,10 @@ class RequestFilter(Struct, frozen=True, kw_only=True):
 
     key: str = ""
     """Id of the access key."""
+    owner: str = ""
+    """Owner that the key had when the request was made."""
+    tag: str = ""
+    """One of the tags that it had then."""
     model: str = ""
     channel: str = ""
     outcome: str = ""
@@ -37,6 +41,8 @@ class RequestFilter(Struct, frozen=True, kw_only=True):
         """Return whether a record meets all conditions."""
         return (
             (not self.key or entry.key == self.key)
+            and (not self.owner or entry.owner == self.owner)
+            and (not self.tag or self.tag in entry.tags)
             and (not self.model or entry.model == self.model)
             and (not self.channel or entry.channel == self.channel)
             and (not self.outcome or entry.outcome == self.outcome)

@@ -17,6 +17,7 @@ from agentd.core.errors import AgentdError
 from agentd.gateway.ledger.balances import get_stamp, stat_file
 from agentd.gateway.ledger.columns import add_tables
 from agentd.gateway.ledger.daily_totals import (
+    GROUPS,
     Cell,
     Dimension,
     Figures,
@@ -40,9 +41,9 @@ from agentd.storage.layout import Layout
 
 log = logging.getLogger(__name__)
 
-FORMAT = 2
+FORMAT = 3
 
-_DIMENSIONS: tuple[Dimension, ...] = ("model", "channel", "key")
+_DIMENSIONS: tuple[Dimension, ...] = ("model", "channel", "key", *GROUPS)
 _TIMED_DIMENSIONS: tuple[Dimension, ...] = ("model", "channel")
 
 
@@ -74,18 +75,13 @@ class RollupFile(StoredReport):
         self.head, size = read_header(path, _decoder)
         if self.head.format != FORMAT:
             raise ChecksumMismatch("unknown format version")
-        super().__init__(path, "", SlicedTable(path, size, self.head.parts))
-
-    @property
-    def total(self) -> Figures:
-        """Totals of all requests."""
-        return self.head.total
+        super().__init__(path, "", self.head.total, SlicedTable(path, size, self.head.parts))
 
     def iter_cells(self, only: ReportFilter = EVERYTHING) -> Iterator[tuple[Cell, Figures]]:
         """Return nothing: rollups do not contain them."""
         return iter(())
 
-    def iter_leaks(self) -> Iterator[tuple[str, str, int]]:
+    def iter_leaks(self, only: ReportFilter = EVERYTHING) -> Iterator[tuple[str, str, int]]:
         """Return nothing: rollups do not contain them."""
         return iter(())
 
@@ -188,7 +184,8 @@ def _merge(of: Sequence[ReportSource]) -> tuple[Figures, dict[str, Rows]]:
     rows: dict[str, Rows] = {"names": sorted(names.items())}
     for side in _DIMENSIONS:
         columns = add_tables([part.get_columns(side) for part in of])
-        rows |= {side: columns.iter_rows(), **encode_columns(side, columns)}
+        if side not in GROUPS or any(columns.names):
+            rows |= {side: columns.iter_rows(), **encode_columns(side, columns)}
     return total, rows | {f"{side}/times": _merge_times(side, of) for side in _TIMED_DIMENSIONS}
 
 

@@ -3,6 +3,10 @@
 Days and hours are those of the parts that a report is made of. A report is computed as a whole and
 rendered line by line, so that a page of a long one costs no more than a page of a short one. A
 report filtered (``ReportFilter``) by more than one side is made from the cells of each day.
+
+Owners and tags are those that keys had when the requests were made (``ledger.daily_totals.Cell``).
+A request counts in each tag of its key, so rows by tag may add up to more than the total, which
+counts it once.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -15,7 +19,7 @@ from agentd.core.quantile import Histogram, estimate_quantiles
 from agentd.gateway.ledger.columns import ColumnTable, RankedRows, add_tables
 from agentd.gateway.ledger.daily_totals import (
     DIMENSIONS,
-    TIMED_DIMENSIONS,
+    GROUPS,
     Cell,
     Dimension,
     Figures,
@@ -23,10 +27,12 @@ from agentd.gateway.ledger.daily_totals import (
     ResponseTimes,
 )
 
-GroupBy: TypeAlias = Literal["total", "day", "hour", "model", "channel", "key"]
-TimedGroupBy: TypeAlias = Literal["total", "day", "hour", "model", "channel"]
+GroupBy: TypeAlias = Literal["total", "day", "hour", "model", "channel", "key", "owner", "tag"]
+TimedGroupBy: TypeAlias = Literal["total", "day", "hour", "model", "channel", "owner", "tag"]
 
 _DIMENSIONS: Mapping[GroupBy, Dimension] = {side: side for side in DIMENSIONS}
+_FILTERED: tuple[Dimension, ...] = ("model", "channel", "key", *GROUPS)
+"""The sides that a report can be filtered by, and the groupings whose rows are ranked."""
 
 R = TypeVar("R", RequestTotals, ResponseTimes)
 
@@ -68,7 +74,7 @@ class ReportSource(Protocol):
         """Iterate over the cells of the filter; a source of several days has none."""
         ...
 
-    def iter_leaks(self) -> Iterator[tuple[str, str, int]]:
+    def iter_leaks(self, only: "ReportFilter") -> Iterator[tuple[str, str, int]]:
         """Iterate over the secrets that were found: key, rule and how many; only of a day."""
         ...
 
@@ -83,6 +89,8 @@ class ReportFilter(Struct, frozen=True):
     model: str = ""
     channel: str = ""
     key: str = ""
+    owner: str = ""
+    tag: str = ""
 
     def matches(self, cell: Cell) -> bool:
         """Return whether the row is requested."""
@@ -90,12 +98,13 @@ class ReportFilter(Struct, frozen=True):
             self.model in ("", cell.model)
             and self.channel in ("", cell.channel)
             and self.key in ("", cell.key)
+            and self.owner in ("", cell.owner)
+            and self.tag in ("", *cell.tags)
         )
 
     def find_row(self, by: GroupBy) -> tuple[Dimension, str] | None:
         """Return the row that answers this filter alone, if there is one."""
-        sides: tuple[Dimension, ...] = ("model", "channel", "key")
-        filters = [(side, getattr(self, side)) for side in sides if getattr(self, side)]
+        filters = [(side, getattr(self, side)) for side in _FILTERED if getattr(self, side)]
         if len(filters) == 1 and by in ("total", "day", filters[0][0]):
             return filters[0]
         return None
@@ -126,7 +135,8 @@ class ReportRow(Struct, frozen=True):
     """A row of a report: the number, usage and cost of some requests."""
 
     name: str
-    """The day, the hour (``2026-01-31T07``), the model, the channel, the key's id; or empty."""
+    """The day, the hour (``2026-01-31T07``), the model, the channel, the key's id, the owner or the
+    tag; empty: all, or none."""
     title: str
     """A key's name."""
     requests: int
@@ -171,7 +181,7 @@ class Quantiles(Struct, frozen=True):
 
 
 class LatencyRow(Struct, frozen=True):
-    """The response times of a day, an hour, a model, a channel, or in total."""
+    """The response times of a day, an hour, a model, a channel, an owner, a tag, or in total."""
 
     name: str
     """The name of the row's group, according to `by`."""
@@ -207,8 +217,10 @@ class LeakRow(Struct, frozen=True):
     """The number found in new text: a text that a key sends repeatedly counts once."""
 
 
-def needs_each_day(by: GroupBy, only: ReportFilter = EVERYTHING) -> bool:
+def needs_each_day(by: GroupBy, only: ReportFilter = EVERYTHING, *, timed: bool = False) -> bool:
     """Return whether a report is made from each day separately: by need, or as cheaply."""
+    if timed and (by in GROUPS or only != EVERYTHING):
+        return True  # their times stand in cells alone
     if only == EVERYTHING:
         return by in ("total", "day", "hour")  # all of a day in one stands in its head
     return by in ("day", "hour") or only.find_row(by) is None
@@ -225,8 +237,8 @@ def build_totals(
     ``before`` is the same report of earlier days; it is not modified. A filtered report has no
     names of keys: the caller adds them with ``find_key_names``.
     """
-    if only == EVERYTHING and by in ("model", "channel", "key"):
-        return _build_ranked(by, parts, before)
+    if only == EVERYTHING and by in _FILTERED:
+        return _build_ranked(_DIMENSIONS[by], parts, before)
     groups = (
         (_iter_totals(by, date, part, only), part.total.totals if only == EVERYTHING else None)
         for date, part in parts
@@ -285,7 +297,9 @@ def list_errors(total: RequestTotals) -> list[ErrorRow]:
 
 
 def list_leaks(
-    parts: ReportSources, named: Callable[[Collection[str], str, str], Mapping[str, str]]
+    parts: ReportSources,
+    named: Callable[[Collection[str], str, str], Mapping[str, str]],
+    only: ReportFilter = EVERYTHING,
 ) -> list[LeakRow]:
     """List the secrets found by day, key and rule, in this order.
 
@@ -293,7 +307,7 @@ def list_leaks(
     """
     counts: dict[tuple[str, str, str], int] = {}
     for date, part in parts:
-        for key, rule, many in part.iter_leaks():
+        for key, rule, many in part.iter_leaks(only):
             counts[date, key, rule] = counts.get((date, key, rule), 0) + many
     found = [(*place, many) for place, many in sorted(counts.items())]
     keys = frozenset(key for _, key, _, _ in found)
@@ -387,22 +401,23 @@ _NO_TOTALS, _NO_TIMES = RequestTotals(), ResponseTimes()
 
 
 def _add_up(
-    parts: Iterable[tuple[Iterable[tuple[str, R]], R | None]],
+    parts: Iterable[tuple[Iterable[tuple[Sequence[str], R]], R | None]],
     before: ReportTable[R] | None,
     nothing: R,
 ) -> tuple[dict[str, R], R]:
     """Return the sums of all rows by name, and of all parts; no row is modified.
 
-    A part is its rows and its total; None: its rows add up to that.
+    A row may count in several names. A part is its rows and its total; None: they add up to that.
     """
     found = dict(before.rows) if before else {}
     total, own = (before.total if before else nothing).copy(), set[str]()
     for rows, part_total in parts:
-        for name, row in rows:
-            if name not in own:
-                found[name] = found.get(name, nothing).copy()
-                own.add(name)
-            found[name].add(row)
+        for names, row in rows:
+            for name in names:
+                if name not in own:
+                    found[name] = found.get(name, nothing).copy()
+                    own.add(name)
+                found[name].add(row)
             if part_total is None:
                 total.add(row)
         if part_total is not None:
@@ -412,18 +427,18 @@ def _add_up(
 
 def _iter_totals(
     by: GroupBy, date: str, part: ReportSource, only: ReportFilter
-) -> Iterator[tuple[str, RequestTotals]]:
+) -> Iterator[tuple[Sequence[str], RequestTotals]]:
     side, one = _DIMENSIONS.get(by), only.find_row(by)
     if only == EVERYTHING:
         rows = part.iter_rows(side) if side else iter([("", part.total.totals)])
-        yield from ((_format_name(by, date, name), row) for name, row in rows)
+        yield from (((_format_name(by, date, name),), row) for name, row in rows)
     elif one:
         row = part.get_row(*one)
         if row:
-            yield _format_name(by, date, one[1] if by == one[0] else ""), row
+            yield (_format_name(by, date, one[1] if by == one[0] else ""),), row
     else:
         for cell, figures in part.iter_cells(only):
-            yield _format_name(by, date, getattr(cell, side) if side else ""), figures.totals
+            yield _list_names(by, date, cell, only), figures.totals
 
 
 def _iter_times(
@@ -432,15 +447,23 @@ def _iter_times(
     part: ReportSource,
     only: ReportFilter,
     names: Collection[str] | None,
-) -> Iterator[tuple[str, ResponseTimes]]:
+) -> Iterator[tuple[Sequence[str], ResponseTimes]]:
     side = _DIMENSIONS.get(by)
-    assert side is None or side in TIMED_DIMENSIONS
-    if only == EVERYTHING:
+    if only == EVERYTHING and side not in GROUPS:
         rows = part.iter_times(side, names) if side else iter([("", part.total.times)])
-        yield from ((_format_name(by, date, name), row) for name, row in rows)
+        yield from (((_format_name(by, date, name),), row) for name, row in rows)
     else:
         for cell, figures in part.iter_cells(only):
-            yield _format_name(by, date, getattr(cell, side) if side else ""), figures.times
+            yield _list_names(by, date, cell, only), figures.times
+
+
+def _list_names(by: GroupBy, date: str, cell: Cell, only: ReportFilter) -> Sequence[str]:
+    """Return the names of the rows that a cell counts in."""
+    if by == "tag" and only.tag:
+        return (only.tag,)
+    side = _DIMENSIONS.get(by)
+    names = cell.list_names(side) if side else ("",)
+    return [_format_name(by, date, name) for name in names]
 
 
 def _format_name(by: GroupBy, date: str, name: str) -> str:

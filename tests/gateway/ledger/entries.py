@@ -44,6 +44,8 @@ ENTRIES = st.lists(
         st.integers(0, 4 * 86400),
         key=st.sampled_from(["", "a" * 12, "b" * 12, "c" * 12]),
         key_name=st.sampled_from(["", "laptop", "=robot"]),
+        owner=st.sampled_from(["", "ann", "bob"]),
+        tags=st.sampled_from([(), ("nightly",), ("nightly", "ann")]),
         model=st.sampled_from(["", "large", "small"]),
         channel=st.sampled_from(["", "one", "two"]),
         stream=st.booleans(),

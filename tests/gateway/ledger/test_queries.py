@@ -458,14 +458,20 @@ def test_a_report_of_a_large_day_is_read_in_small_pieces(layout):
 NARROW = [
     ReportFilter(*asked)
     for asked in product(("", "m7", "none"), ("", "c3", "none"), ("", f"{5:012d}", "none"))
+] + [
+    ReportFilter(owner="ann"),
+    ReportFilter(tag="b", model="m7"),
+    ReportFilter(owner="ann", tag="none"),
+    ReportFilter(owner="ann", tag="a", key=f"{5:012d}"),
 ]
 
 
-@pytest.mark.parametrize("side", ["model", "channel", "key"])
+@pytest.mark.parametrize("side", ["model", "channel", "key", "owner", "tag"])
 def test_what_an_earlier_agentd_wrote_is_reported_without_columns(layout, side):
     fold = DayFold(FIRST)
     for n in range(200):
         more = {"key": f"{n % 9:012d}", "model": f"m{n % 40}", "channel": f"c{n % 5}"}
+        more |= {"owner": "ann", "tags": ("a", "b")} if n % 3 else {}
         fold.totals.add_record(build_record(n, f"{FIRST}T01:00:00.000Z", **more))
     os.makedirs(layout.ledger_reports)
     write_report(layout, fold)
@@ -482,6 +488,7 @@ def one_day(tmp_path_factory):
     layout = Layout(folder, folder)
     for n in range(2000):
         more = {"key": f"{n % 9:012d}", "model": f"m{n % 400}", "channel": f"c{n % 5}"}
+        more |= {"owner": "ann", "tags": ("a", "b")} if n % 9 == 5 else {}
         fold.totals.add_record(build_record(n, f"{FIRST}T{n % 24:02d}:00:00.000Z", **more))
     Path(layout.ledger_reports).mkdir(parents=True)
     write_report(layout, fold)
@@ -502,6 +509,47 @@ def test_what_is_kept_apart_is_reported_as_it_is_asked_for(one_day, only, earlie
     }
     assert len(dict(found)) == len(found)
     assert dict(fold.iter_cells(only)) == dict(found)
+
+
+def test_a_day_goes_on_from_its_report_with_owners_and_tags(one_day):
+    fold, layout = one_day
+    again = ledger_queries.DailyReports(layout, lambda: LAST).get_day(FIRST).to_fold()
+    for one in (fold, again):
+        one.totals.add_record(build_record(1, f"{FIRST}T05:00:00.000Z", owner="bob"))
+    assert again.totals.tables == fold.totals.tables
+    assert again.get_spent() == fold.get_spent()
+    assert again.get_spent()["owner:bob"].requests == 1
+
+
+def test_of_keys_without_owner_and_tags_nothing_more_is_kept(layout):
+    fold = DayFold(FIRST)
+    fold.totals.add_record(build_record(1, f"{FIRST}T01:00:00.000Z"))
+    os.makedirs(layout.ledger_reports)
+    write_report(layout, fold)
+    report = ledger_queries.DailyReports(layout, lambda: LAST).get_day(FIRST)
+    assert not [part for part in report.head.parts if part.startswith(("owner", "tag"))]
+    for one in (fold, report):
+        assert [(name, row.requests) for name, row in one.iter_rows("owner")] == [("", 1)]
+        assert one.get_row("tag", "a") is None
+        assert not list(one.iter_cells(ReportFilter(owner="ann")))
+        assert one.get_spent().keys() == {"abcdefghijkl"}
+
+
+async def test_owners_and_tags_of_many_days_are_those_of_their_rollups(layout, ledger):
+    for number in (3, 40, 41, 98, 99):
+        more = {"owner": "ann", "tags": ("a", "b")} if number != 41 else {"tags": ("b",)}
+        await ledger.add_record(build_day_record(number, **more))
+    for is_rolled_up in (False, True):
+        if is_rolled_up:
+            await ledger.build_rollups()
+            ledger._queries._cache.clear()
+        owners = await ledger.get_totals("owner", FIRST, LAST)
+        assert {name: row.requests for name, row in owners.rows} == {"": 101, "ann": 4}
+        tags = await ledger.get_totals("tag", FIRST, LAST)
+        assert {name: row.requests for name, row in tags.rows} == {"": 100, "a": 4, "b": 5}
+        assert tags.total.requests == owners.total.requests == 105
+        days = await ledger.get_totals("day", FIRST, LAST, ReportFilter(tag="b"))
+        assert [name for name, _ in days.rows] == [format_day(n) for n in (3, 40, 41, 98, 99)]
 
 
 class ReadCounter:

@@ -53,6 +53,8 @@ def build_records(change: str, made: list[tuple[int, str, str, int]]) -> list[Re
             format_iso(parse_iso(change) + timedelta(minutes=minutes, seconds=59)),
             key=key,
             key_name=key[:1],
+            owner="ann" if cents % 3 else "",
+            tags=("nightly",) if cents % 2 else (),
             model=model,
             cost=Decimal(cents) / 100,
             hidden={"jwt": cents},
@@ -67,7 +69,14 @@ def get_row_names(one: RequestRecord, zone: ZoneInfo) -> dict[str, str]:
     at = parse_iso(one.at)
     day = get_local_day(at, zone).isoformat()
     hour = f"{day}T{get_local_hour(at, zone)}"
-    return {"total": "", "day": day, "hour": hour, "model": one.model, "key": one.key}
+    return {
+        "total": "",
+        "day": day,
+        "hour": hour,
+        "model": one.model,
+        "key": one.key,
+        "owner": one.owner,
+    }
 
 
 def count_by(
@@ -99,10 +108,13 @@ async def compare_reports(
     assert isinstance(zone, ZoneInfo)
     within = [one for one in entries if days[0] <= get_row_names(one, zone)["day"] <= days[1]]
     for _ in range(2):  # the second time from memory
-        for by in ("total", "day", "hour", "model", "key"):
+        for by in ("total", "day", "hour", "model", "key", "owner"):
             assert await get_rows(ledger, by, days) == count_by(within, by, zone)
             some = [one for one in within if one.model == "large"]
             only = ReportFilter(model="large")
+            assert await get_rows(ledger, by, days, only) == count_by(some, by, zone)
+            some = [one for one in some if one.owner and one.tags]
+            only = ReportFilter(model="large", owner="ann", tag="nightly")
             assert await get_rows(ledger, by, days, only) == count_by(some, by, zone)
         by_day = dict((await ledger.get_times("day", *days)).rows)
         for name, (_, count) in count_by(within, "day", zone).items():

@@ -38,7 +38,8 @@ def test_rows_can_be_taken_in_again_and_lose_nothing(entries):
         sums.add_record(one)
     again = SpendByQuarterHour(sums.iter_rows())
     assert sorted(again.iter_rows()) == sorted(sums.iter_rows())
-    assert sum(row.spent.requests for row in again.iter_rows()) == len(entries)
+    by_key = [row for row in again.iter_rows() if ":" not in row.account]
+    assert sum(row.spent.requests for row in by_key) == len(entries)
 
 
 def test_a_key_that_never_called_has_spent_nothing():

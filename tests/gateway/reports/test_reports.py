@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentd.core.csv import render_structs_as_csv
-from agentd.gateway.ledger.daily_totals import DIMENSIONS, TIMED_DIMENSIONS
+from agentd.gateway.ledger.daily_totals import DIMENSIONS, TIMED_DIMENSIONS, Cell
 from agentd.gateway.ledger.day_report import DayFold
 from agentd.gateway.ledger.query import RequestFilter
-from agentd.gateway.ledger.record import Timings
+from agentd.gateway.ledger.record import RequestRecord, Timings
 from agentd.gateway.reports import reports
 from agentd.gateway.reports.reports import (
     EVERYTHING,
@@ -28,11 +28,15 @@ from agentd.gateway.reports.reports import build_times as times_of
 from agentd.llm.price import Usage
 from tests.gateway.ledger.entries import ENTRIES, build_record
 
-BY = ("total", "day", "hour", "model", "channel", "key")
+BY = ("total", "day", "hour", "model", "channel", "key", "owner")
+"""Groupings in which each request counts once; by tag, it counts in each tag of its key."""
 NARROW = [
     ReportFilter(model="large"),
     ReportFilter(key="a" * 12),
     ReportFilter(channel="two", model="small"),
+    ReportFilter(owner="ann"),
+    ReportFilter(tag="nightly"),
+    ReportFilter(owner="bob", tag="ann", model="large"),
 ]
 
 
@@ -65,6 +69,8 @@ def test_a_narrowed_report_is_that_of_the_rows_which_fit(entries, by, only):
         if (not only.model or (one.channel and one.model == only.model))
         and (not only.key or one.key == only.key)
         and (not only.channel or one.channel == only.channel)
+        and (not only.owner or one.owner == only.owner)
+        and (not only.tag or only.tag in one.tags)
     ]
     whole = {line.name: line for line in build_report_rows(by, fold_days(fitting))}
     narrowed = {line.name: line for line in build_report_rows(by, fold_days(entries), only)}
@@ -74,6 +80,43 @@ def test_a_narrowed_report_is_that_of_the_rows_which_fit(entries, by, only):
     assert {name: line.requests for name, line in narrowed.items()} == {
         name: line.requests for name, line in whole.items()
     }
+
+
+@given(ENTRIES, st.sampled_from([EVERYTHING, *NARROW]))
+def test_a_request_counts_in_each_tag_of_its_key_and_in_the_total_once(entries, only):
+    report = build_totals("tag", fold_days(entries), only)
+    found = {name: row.requests for name, row in report.rows}
+    fitting = [one for one in entries if only.matches(to_cell(one))]
+    for tag in ("nightly", "ann", ""):
+        rows = [one for one in fitting if tag in (one.tags or ("",))]
+        is_shown = only.tag in ("", tag)
+        assert found.get(tag, 0) == (len(rows) if is_shown else 0), tag
+    assert report.total.requests == len(fitting)
+    assert report.total.cost == build_totals("total", fold_days(entries), only).total.cost
+
+
+@given(ENTRIES, st.sampled_from([EVERYTHING, *NARROW]), st.sampled_from(["owner", "tag"]))
+def test_times_by_owner_and_tag_are_those_of_their_requests(entries, only, by):
+    report = times_of(by, fold_days(entries), only)
+    fitting = [one for one in entries if only.matches(to_cell(one)) and one.outcome == "ok"]
+    for name, row in report.rows:
+        names = [(one.owner,) if by == "owner" else one.tags or ("",) for one in fitting]
+        assert sum(row.took.values()) == sum(name in each for each in names)
+    assert sum(report.total.took.values()) == len(fitting)
+
+
+@given(ENTRIES)
+def test_leaks_are_narrowed_down_to_an_owner_and_a_tag(entries):
+    for only in NARROW[-3:]:
+        found = list_leaks(fold_days(entries), lambda *_: {}, only)
+        fitting = [one for one in entries if only.matches(to_cell(one))]
+        counts = sum(sum(one.hidden.values()) for one in fitting)
+        assert sum(row.count for row in found) == counts
+
+
+def to_cell(one: RequestRecord) -> Cell:
+    model = one.model if one.channel else ""
+    return Cell(one.at[11:13], model, one.channel, one.key, one.owner, one.tags)
 
 
 @given(ENTRIES)
@@ -92,7 +135,7 @@ def test_errors_and_leaks_are_those_of_the_rows(entries):
         )
 
 
-@given(ENTRIES, st.sampled_from(BY), st.integers(0, 40))
+@given(ENTRIES, st.sampled_from([*BY, "tag"]), st.integers(0, 40))
 def test_a_report_goes_on_from_one_of_earlier_days_and_leaves_that_as_it_is(entries, by, cut):
     days = fold_days(entries)
     earlier = build_totals(by, days[:cut])
@@ -104,7 +147,7 @@ def test_a_report_goes_on_from_one_of_earlier_days_and_leaves_that_as_it_is(entr
         assert times_of(by, days[cut:], EVERYTHING, half) == times_of(by, days)
 
 
-@given(ENTRIES, st.sampled_from([EVERYTHING, *NARROW]), st.sampled_from(BY))
+@given(ENTRIES, st.sampled_from([EVERYTHING, *NARROW]), st.sampled_from([*BY, "tag"]))
 def test_all_in_all_it_is_the_same_by_whatever_it_is_reported(entries, only, by):
     days = fold_days(entries)
     assert build_totals(by, days, only).total == build_totals("total", days, only).total
@@ -147,6 +190,8 @@ def test_totals_days_hours_and_what_is_narrowed_to_two_names_are_made_from_each_
     assert not needs_each_day("total", ReportFilter(model="a"))
     assert needs_each_day("model", ReportFilter(key="a"))
     assert needs_each_day("total", ReportFilter(key="a", model="b"))
+    assert not needs_each_day("owner", ReportFilter(owner="ann"))
+    assert needs_each_day("owner", timed=True)
 
 
 def test_quantiles_and_the_cache_share_are_reported():

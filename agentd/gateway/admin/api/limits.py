@@ -1,24 +1,26 @@
-"""The report of limits: when each access key's are exhausted at the current rate."""
+"""The report of limits: when those of keys, owners and tags are exhausted at the current rate."""
 
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Container, Iterable, Iterator, Mapping
 from datetime import tzinfo
-from typing import Annotated, Protocol
+from typing import Annotated, Protocol, get_args
 
 from msgspec import Meta, structs
 
-from agentd.core.clock import Clock
-from agentd.core.errors import BadRequest
+from agentd.core.clock import Clock, Timestamp
+from agentd.core.errors import BadRequest, Unavailable
 from agentd.gateway.admin.api import shapes
 from agentd.gateway.admin.api.listing import PAGING, ResourceListing
 from agentd.gateway.admin.api.pages import define_page_with
 from agentd.gateway.admin.api.reports import FORMAT, build_report_route, respond_as_csv, wants_csv
 from agentd.gateway.keys.keyring import Keyring
 from agentd.gateway.keys.model import AccessKey
+from agentd.gateway.limits.budgets import Budget, BudgetScope
 from agentd.gateway.limits.burn_down import BurnLine, compute_burn_down
-from agentd.gateway.limits.meters import LimitsStatus
+from agentd.gateway.limits.meters import LimitsStatus, iter_accounts
 from agentd.gateway.limits.spend import Windows
+from agentd.http.parameters import make_choice_parameter
 from agentd.http.request import Request, Response
-from agentd.http.routing import Route
+from agentd.http.routing import Parameter, Route
 
 BurnView = shapes.define_view(BurnLine)
 BurnReport = define_page_with(
@@ -26,7 +28,15 @@ BurnReport = define_page_with(
     BurnView,
     zone=Annotated[str, Meta(description="The time zone of the windows.")],
 )
-"""The limits of some keys, ordered by name."""
+"""The limits of some keys or budgets, ordered by name."""
+
+_SCOPES: tuple[BudgetScope, ...] = get_args(BudgetScope)
+_BY = ("key", *_SCOPES, "budget")
+BY = make_choice_parameter(
+    "by", "What the limits are of; budget: owners and tags; key by default.", _BY
+)
+OWNER = Parameter("owner", "query", "Only of keys that have this owner now.", {"type": "string"})
+TAG = Parameter("tag", "query", "Only of keys that have this tag now.", {"type": "string"})
 
 
 class LimitedKeys(Protocol):
@@ -63,6 +73,23 @@ class LimitMeters(Protocol):
         """Return its limits on models."""
         ...
 
+    def describe_budget(self, budget: Budget) -> LimitsStatus:
+        """Return what was spent of a budget, and its limits."""
+        ...
+
+
+class LimitBudgets(Protocol):
+    """The budgets (``gateway.limits.budget_store.BudgetRepository``)."""
+
+    @property
+    def current(self) -> Mapping[str, Budget]:
+        """The budgets by name."""
+        ...
+
+    def ensure_current(self) -> Awaitable[None]:
+        """Return once they match their file."""
+        ...
+
 
 class ModelSpend(Protocol):
     """Counts what keys spent on models (``gateway.limits.model_spend``)."""
@@ -76,9 +103,15 @@ class LimitEndpoints:
     """The endpoint ``/api/agent/reports/limits``."""
 
     def __init__(
-        self, keys: LimitedKeys, meters: LimitMeters, model_spend: ModelSpend, clock: Clock
+        self,
+        keys: LimitedKeys,
+        budgets: LimitBudgets,
+        meters: LimitMeters,
+        model_spend: ModelSpend,
+        clock: Clock,
     ) -> None:
         self._keys = keys
+        self._budgets = budgets
         self._meters = meters
         self._model_spend = model_spend
         self._clock = clock
@@ -90,21 +123,63 @@ class LimitEndpoints:
         )
 
     async def report_limits(self, call: Request) -> Response:
-        """Return one page, key by key."""
+        """Return one page, key by key or budget by budget."""
         await self._keys.ensure_current()
-        keys, after = self._listing.get_page(call)
+        by = call.get_choice("by", _BY, "key")
+        lines, after = await (
+            self._list_keys(call) if by == "key" else self._list_budgets(call, by)
+        )
+        if wants_csv(call):
+            return respond_as_csv(call, f"limits-{self._clock.now()[:10]}", lines, after)
+        items = [shapes.to_view(one, BurnView) for one in lines]
+        return Response(BurnReport(zone=str(self._meters.zone), items=items, next=after))
+
+    async def _list_keys(self, call: Request) -> tuple[list[BurnLine], str]:
+        """Return the limits of some keys, and the next cursor."""
+        owner, tag = _parse_groups(call)
+        keys, after = self._get_listing(owner, tag).get_page(call)
         await self._model_spend.count(keys)
-        meters, now, windows = self._meters, self._clock.now(), self._meters.windows
-        lines = [
+        meters = self._meters
+        return [
             line
             for key in keys
             for status in (meters.describe_key(key), *meters.describe_models(key))
-            for line in compute_burn_down(status, key.created, windows, now)
-        ]
-        if wants_csv(call):
-            return respond_as_csv(call, f"limits-{now[:10]}", lines, after)
-        items = [shapes.to_view(one, BurnView) for one in lines]
-        return Response(BurnReport(zone=str(self._meters.zone), items=items, next=after))
+            for line in self._compute(status, key.created)
+        ], after
+
+    async def _list_budgets(self, call: Request, by: str) -> tuple[list[BurnLine], str]:
+        """Return the limits of some budgets, and the next cursor.
+
+        Those of owners can be narrowed down to keys with a tag, and the other way round.
+        """
+        await self._budgets.ensure_current()
+        owner, tag = _parse_groups(call)
+        found = [one for one in self._budgets.current.values() if by in (one.scope, "budget")]
+        if owner or tag:
+            keys = [key for key in self._keys.keys if _is_in(key, owner, tag)]
+            shared = {account for key in keys for account in iter_accounts(key)}
+            found = [one for one in found if _is_of(one, owner, tag, shared)]
+        listing = ResourceListing[Budget](
+            lambda: found, lambda: found, lambda one: one.name, lambda one: one.enabled
+        )
+        page, after = listing.get_page(call)
+        return [
+            line
+            for one in page
+            for line in self._compute(self._meters.describe_budget(one), one.created)
+        ], after
+
+    def _compute(self, status: LimitsStatus, created: Timestamp | None) -> Iterator[BurnLine]:
+        return compute_burn_down(status, created, self._meters.windows, self._clock.now())
+
+    def _get_listing(self, owner: str, tag: str) -> ResourceListing[AccessKey]:
+        """Return the keys with limits; those of an owner or a tag are looked for anew."""
+        if not (owner or tag):
+            return self._listing
+        found = [key for key in self._list_limited_keys() if _is_in(key, owner, tag)]
+        return ResourceListing[AccessKey](
+            lambda: found, lambda: found, lambda one: one.name, lambda one: one.enabled
+        )
 
     def _list_limited_keys(self) -> list[AccessKey]:
         return [
@@ -115,6 +190,23 @@ class LimitEndpoints:
         ]
 
 
+def _parse_groups(call: Request) -> tuple[str, str]:
+    return call.get_query("owner") or "", call.get_query("tag") or ""
+
+
+def _is_in(key: AccessKey, owner: str, tag: str) -> bool:
+    return owner in ("", key.owner) and tag in ("", *key.tags)
+
+
+def _is_of(
+    budget: Budget, owner: str, tag: str, shared: Container[tuple[BudgetScope, str]]
+) -> bool:
+    """Return whether it is of this owner or tag, and if both are given, of keys that have both."""
+    name = budget.owner or budget.tag
+    own, other = (owner, tag) if budget.scope == "owner" else (tag, owner)
+    return own in ("", name) and (not other or (budget.scope, name) in shared)
+
+
 def routes(endpoints: LimitEndpoints) -> tuple[Route, ...]:
     """Return the route of the report."""
     return (
@@ -122,10 +214,11 @@ def routes(endpoints: LimitEndpoints) -> tuple[Route, ...]:
             build_report_route(
                 "limits",
                 endpoints.report_limits,
-                "Each key's limits in USD and how many days they last at the current rate.",
+                "Limits in USD of keys, of owners or of tags, and how many days they last at the"
+                " current rate.",
                 BurnReport,
-                (*PAGING, FORMAT),
+                (BY, OWNER, TAG, *PAGING, FORMAT),
             ),
-            errors=(BadRequest,),
+            errors=(BadRequest, Unavailable),
         ),
     )

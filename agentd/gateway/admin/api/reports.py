@@ -132,8 +132,24 @@ FORMAT = make_choice_parameter(
 BY = make_choice_parameter("by", "What to group by; model by default.", _BY)
 TIMED_BY = make_choice_parameter("by", "What to group by; model by default.", _TIMED_BY)
 RULE = Parameter("rule", "query", "Only found by this rule.", {"type": "string"})
+KEY = Parameter("key", "query", "Only of this access key, by its id or name.", {"type": "string"})
+GROUP_FILTERS = (
+    Parameter(
+        "owner",
+        "query",
+        "Only of keys that had this owner when the request was made.",
+        {"type": "string"},
+    ),
+    Parameter(
+        "tag",
+        "query",
+        "Only of keys that had this tag when the request was made.",
+        {"type": "string"},
+    ),
+)
 FILTERS = (
-    Parameter("key", "query", "Only of this access key, by its id or name.", {"type": "string"}),
+    KEY,
+    *GROUP_FILTERS,
     Parameter("model", "query", "Only of this model, as callers name it.", {"type": "string"}),
     Parameter("channel", "query", "Only through this channel.", {"type": "string"}),
 )
@@ -154,7 +170,9 @@ class ReportLedger(Protocol):
         """Return response times: some rows of the report."""
         ...
 
-    def get_leaks(self, first: str, last: str) -> Awaitable[Sequence[LeakRow]]:
+    def get_leaks(
+        self, first: str, last: str, only: ReportFilter = ...
+    ) -> Awaitable[Sequence[LeakRow]]:
         """Return the secrets found, by day, key and rule."""
         ...
 
@@ -222,6 +240,14 @@ class ReportEndpoints:
         """Return totals by access key, highest cost first."""
         return await self._report_spend(call, "key")
 
+    async def report_by_owner(self, call: Request) -> Response:
+        """Return totals by the owner that keys had, highest cost first."""
+        return await self._report_spend(call, "owner")
+
+    async def report_by_tag(self, call: Request) -> Response:
+        """Return totals by tag, highest cost first; a request counts in each tag of its key."""
+        return await self._report_spend(call, "tag")
+
     async def report_top_spenders(self, call: Request) -> Response:
         """Return keys with their share of the total cost."""
         page = await self._open_totals(call, "key")
@@ -284,9 +310,10 @@ class ReportEndpoints:
     async def report_leaks(self, call: Request) -> Response:
         """Return the secrets found, by day, key and rule."""
         days = parse_days(call, self._get_today(), DEFAULT_DAYS)
-        page = await self._pages.open(call, lambda: self._ledger.get_leaks(*days))
+        given, rule = self._parse_filter(call), call.get_query("rule")
+        key, only = given.key, ReportFilter(owner=given.owner, tag=given.tag)
+        page = await self._pages.open(call, lambda: self._ledger.get_leaks(*days, only))
         found = page.counted
-        key, rule = self._parse_filter(call).key, call.get_query("rule")
         if key or rule is not None:
             found = [one for one in found if key in ("", one.key) and rule in (None, one.rule)]
         after = self._pages.follow(call, page, len(found))
@@ -320,6 +347,8 @@ class ReportEndpoints:
             model=call.get_query("model") or "",
             channel=call.get_query("channel") or "",
             key=self._key_id(key) if key else "",
+            owner=call.get_query("owner") or "",
+            tag=call.get_query("tag") or "",
         )
 
     def _get_today(self) -> str:
@@ -440,6 +469,20 @@ def _list_totals(endpoints: ReportEndpoints) -> tuple[_ReportRow, ...]:
             page,
             parameters,
         ),
+        (
+            "by-owner",
+            endpoints.report_by_owner,
+            "Totals by the owner that keys had at the time, highest cost first; empty: none.",
+            page,
+            parameters,
+        ),
+        (
+            "by-tag",
+            endpoints.report_by_tag,
+            "Totals by tag; a request counts in each tag that its key had, in the total once.",
+            page,
+            parameters,
+        ),
     )
 
 
@@ -480,7 +523,7 @@ def _list_analyses(endpoints: ReportEndpoints) -> tuple[_ReportRow, ...]:
             endpoints.report_leaks,
             "Secrets found in requests, by day, access key and rule; never the secrets themselves.",
             LeakReport,
-            (*days, FILTERS[0], RULE, *_PAGING),
+            (*days, KEY, *GROUP_FILTERS, RULE, *_PAGING),
         ),
     )
 

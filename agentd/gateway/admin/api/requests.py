@@ -13,7 +13,14 @@ from agentd.core.errors import BadRequest, NotFound, Unavailable
 from agentd.gateway.admin.api import shapes
 from agentd.gateway.admin.api.listing import CURSOR, DEFAULT_LIMIT, LIMIT, MAX_LIMIT
 from agentd.gateway.admin.api.pages import define_page_with
-from agentd.gateway.admin.api.reports import FORMAT, build_csv_headers, respond_as_csv, wants_csv
+from agentd.gateway.admin.api.reports import (
+    FORMAT,
+    GROUP_FILTERS,
+    KEY,
+    build_csv_headers,
+    respond_as_csv,
+    wants_csv,
+)
 from agentd.gateway.admin.api.resource import DRY_RUN, parse_change_request
 from agentd.gateway.admin.api.route_builders import ID, build_route
 from agentd.gateway.admin.api.spans import FROM, TO, parse_moment
@@ -48,7 +55,8 @@ still a ``next``."""
 DifferenceView = shapes.define_view(RepricingSummary)
 
 FILTERS = (
-    Parameter("key", "query", "Only of this access key, by its id or name.", {"type": "string"}),
+    KEY,
+    *GROUP_FILTERS,
     Parameter("model", "query", "Only of this model, as callers name it.", {"type": "string"}),
     Parameter("channel", "query", "Only through this channel.", {"type": "string"}),
     make_choice_parameter("outcome", "Only this outcome.", OUTCOMES),
@@ -114,6 +122,9 @@ class RequestCsvRow(Struct, frozen=True):
     timings: Timings
     hidden: int
     """Number of secrets found."""
+    owner: str
+    tags: str
+    """Tags of the key at that time, with semicolons between them."""
 
 
 class BucketCostView(Struct, frozen=True):
@@ -288,6 +299,8 @@ class RequestEndpoints:
         key = call.get_query("key") or ""
         return RequestFilter(
             key=self._key_id(key) if key else "",
+            owner=call.get_query("owner") or "",
+            tag=call.get_query("tag") or "",
             model=call.get_query("model") or "",
             channel=call.get_query("channel") or "",
             outcome=call.get_choice("outcome", OUTCOMES, ""),
@@ -315,7 +328,8 @@ def _list_costs(entry: RequestRecord, prices_of: PricesOf) -> list[BucketCostVie
 
 def _to_csv_row(entry: RequestRecord) -> RequestCsvRow:
     same = {name: getattr(entry, name) for name in RequestCsvRow.__struct_fields__}
-    return RequestCsvRow(**{**same, "hidden": sum(entry.hidden.values())})
+    hidden = sum(entry.hidden.values())
+    return RequestCsvRow(**{**same, "hidden": hidden, "tags": "; ".join(entry.tags)})
 
 
 def _parse_usd(text: str | None) -> Decimal | None:

@@ -22,8 +22,8 @@ from tests.support.daemon import Client, at_noon, until
 TODAY = SystemClock().now()[:10]
 A, B = "a" * 12, "b" * 12
 DAYS = "from=2026-01-01&to=2026-01-03"
-SPEND = ("totals", "by-day", "by-hour", "by-model", "by-channel", "by-key")
-ALL = (*SPEND, "top-spenders", "errors", "latency", "cache-share", "limits", "leaks")
+SPEND = ("totals", "by-day", "by-hour", "by-model", "by-channel", "by-key", "by-owner")
+ALL = (*SPEND, "by-tag", "top-spenders", "errors", "latency", "cache-share", "limits", "leaks")
 
 
 def build_records():
@@ -34,6 +34,8 @@ def build_records():
             f"2026-01-0{number % 3 + 1}T0{number}:00:00.000Z",
             key=A if number < 4 else B,
             key_name="ann" if number < 4 else "=bob",
+            owner="" if number == 0 else "ann" if number < 4 else "=bob",
+            tags=(("nightly",), ("nightly", "a;b"), ())[number % 3],
             model="large" if number % 2 else "small",
             channel="one",
             cost=Decimal(number),
@@ -86,6 +88,12 @@ def test_requests_come_the_newest_first_page_by_page(manager):
         ("key=ann", {0, 1, 2, 3}),
         (f"key={B}", {4, 5}),
         ("key=GoneGoneGone", set()),
+        ("owner=ann", {1, 2, 3}),
+        ("owner=%3Dbob", {4, 5}),
+        ("tag=nightly", {0, 1, 3, 4}),
+        ("tag=a%3Bb&owner=ann", {1}),
+        ("tag=ann", set()),
+        ("owner=nightly", set()),
         ("model=large", {1, 3, 5}),
         ("channel=none", set()),
         ("outcome=failed", {0}),
@@ -249,13 +257,65 @@ def test_a_cursor_is_of_the_report_that_reported_it(manager):
 @pytest.mark.parametrize(
     ("query", "requests"),
     [("key=aaaaaaaaaaaa", 4), ("model=large", 3), ("channel=one", 6), ("channel=two", 0),
-     ("key=aaaaaaaaaaaa&model=large", 2)],
+     ("key=aaaaaaaaaaaa&model=large", 2), ("owner=ann", 3), ("owner=carol", 0), ("tag=nightly", 4),
+     ("tag=nightly&model=large", 2), ("tag=a%3Bb&owner=%3Dbob", 1)],
 )  # fmt: skip
 @pytest.mark.parametrize("name", SPEND)
 def test_reports_are_narrowed_down(manager, name, query, requests):
     report = manager.get(f"/api/agent/reports/{name}?{DAYS}&{query}").json()
     assert report["total"]["requests"] == requests
     assert sum(one["requests"] for one in report["items"]) == requests
+
+
+def test_requests_and_spending_are_of_the_owner_and_tags_at_the_time(setup, manager):
+    """What the key is given later changes nothing of what was: reports agree with budgets."""
+    setup.add_key(name="ann", id=A, owner="carol", tags=["other"])
+    owners = manager.get(f"/api/agent/reports/by-owner?{DAYS}").json()
+    assert [(one["name"], one["cost"]) for one in owners["items"]] == [
+        ("=bob", 9),
+        ("ann", 6),
+        ("", 0),
+    ]
+    tags = manager.get(f"/api/agent/reports/by-tag?{DAYS}").json()
+    assert {one["name"]: one["requests"] for one in tags["items"]} == {
+        "nightly": 4,
+        "a;b": 2,
+        "": 2,
+    }
+    assert tags["total"]["requests"] == 6  # a request with two tags counts once
+    assert manager.get(f"/api/agent/reports/by-tag?{DAYS}&tag=a%3Bb")["items"] == [
+        one for one in tags["items"] if one["name"] == "a;b"
+    ]
+    (row, *_) = get_rows(manager, "requests?tag=a%3Bb&limit=1")
+    assert (row["owner"], row["tags"]) == ("=bob", ["nightly", "a;b"])
+
+
+@pytest.mark.parametrize("report", ["latency", "cache-share"])
+def test_times_and_cache_shares_are_reported_by_owner_and_tag(manager, report):
+    for by, expected in (("owner", {"ann", "=bob", ""}), ("tag", {"nightly", "a;b", ""})):
+        found = manager.get(f"/api/agent/reports/{report}?{DAYS}&by={by}").json()
+        assert {one["name"] for one in found["items"]} == expected
+        assert found["by"] == by
+        rows = get_rows(manager, f"reports/{report}?{DAYS}&by={by}&owner=ann&tag=nightly")
+        assert {one["name"] for one in rows} == ({"ann"} if by == "owner" else {"nightly"})
+
+
+def test_leaks_errors_and_top_spenders_are_narrowed_down_to_owners_and_tags(manager):
+    assert not get_rows(manager, f"reports/leaks?{DAYS}&owner=ann")
+    assert len(get_rows(manager, f"leaks?{DAYS}&owner=%3Dbob")) == 1
+    assert not get_rows(manager, f"reports/errors?{DAYS}&owner=ann")
+    assert len(get_rows(manager, f"reports/errors?{DAYS}&tag=nightly")) == 1
+    (top,) = get_rows(manager, f"reports/top-spenders?{DAYS}&owner=ann")
+    assert (top["key"], top["cost"], top["share"]) == (A, 6, 1)
+
+
+def test_the_log_as_csv_has_owners_and_tags(manager):
+    reply = manager.get("/api/agent/requests?format=csv&tag=a%3Bb")
+    rows = list(csv.DictReader(io.StringIO(reply.body.decode())))
+    assert [(row["id"], row["owner"], row["tags"]) for row in rows] == [
+        ("r-4", "'=bob", "nightly; a;b"),
+        ("r-1", "ann", "nightly; a;b"),
+    ]
 
 
 def test_top_spenders_errors_latency_cache_and_leaks(manager):
@@ -285,6 +345,32 @@ def test_limits_show_how_long_they_last(setup, manager):
     (one,) = get_rows(manager, "reports/limits")
     assert (one["title"], one["window"], one["limit"], one["used"]) == ("rich", "day", 10, 0)
     assert (one["daysLeft"], one["lasts"]) == (None, True)
+
+
+def test_limits_are_those_of_keys_or_of_the_budgets_of_owners_and_tags(setup, manager):
+    setup.add_key(name="laptop", owner="ann", tags=["nightly"], limits={"day": 10})
+    setup.add_key(name="server", owner="bob", limits={"day": 20})
+    for name, group in (
+        ("Ann", {"owner": "ann"}),
+        ("Bob", {"owner": "bob"}),
+        ("N", {"tag": "nightly"}),
+    ):
+        made = manager.post("/api/agent/budgets", {"name": name, **group, "limits": {"week": 30}})
+        assert made.status == 201
+
+    def list_titles(query: str) -> list[str]:
+        return [one["title"] for one in get_rows(manager, f"reports/limits?{query}")]
+
+    assert list_titles("") == list_titles("by=key") == ["laptop", "server"]
+    assert list_titles("owner=ann") == list_titles("tag=nightly&owner=ann") == ["laptop"]
+    assert list_titles("by=owner") == ["ann", "bob"]
+    assert list_titles("by=owner&owner=bob") == ["bob"]
+    assert list_titles("by=owner&tag=nightly") == ["ann"]
+    assert list_titles("by=tag") == list_titles("by=tag&owner=ann") == ["nightly"]
+    assert not list_titles("by=tag&owner=bob")
+    assert manager.get("/api/agent/reports/limits?by=model").status == 400
+    (one,) = get_rows(manager, "reports/limits?by=tag")
+    assert (one["scope"], one["budget"], one["key"], one["limit"]) == ("tag", "N", "", 30)
 
 
 @pytest.mark.parametrize("name", ALL)
