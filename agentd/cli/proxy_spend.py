@@ -18,16 +18,17 @@ from agentd.gateway.ledger.pages import read_page
 from agentd.gateway.ledger.queries import LedgerQueries
 from agentd.gateway.ledger.query import RequestFilter
 from agentd.gateway.ledger.record import Outcome, RequestRecord
-from agentd.gateway.reports.reports import ReportRow, build_rows
+from agentd.gateway.reports.reports import ReportFilter, ReportRow, build_rows
 from agentd.gateway.settings.store import load as load_settings
 
-GROUPINGS = ("key", "model", "channel", "day")
+GROUPINGS = ("key", "owner", "tag", "model", "channel", "day")
 
 SPEND_EXAMPLES = """\
 examples:
   agentd proxy spend                         the last 30 days, by access key
   agentd proxy spend --by day --days 7       days are those of time_zone in proxy.yml
   agentd proxy spend --by model --json | jq '.[0].cost'
+  agentd proxy spend --by owner --tag nightly
 """
 
 LOG_EXAMPLES = """\
@@ -42,7 +43,7 @@ def add_parser(parts: Subcommands) -> None:
     """Register both commands with argparse."""
     spend = parts.add_parser(
         "spend",
-        help="report spending by key, model, channel or day",
+        help="report spending by key, owner, tag, model, channel or day",
         description="Report what the requests of the last days cost, in USD.",
         epilog=SPEND_EXAMPLES,
     )
@@ -54,6 +55,7 @@ def add_parser(parts: Subcommands) -> None:
         metavar="N",
         help="number of days, including today; default: 30",
     )
+    _add_group_options(spend)
     add_json_option(spend)
     spend.set_defaults(run=run_spend)
     log = parts.add_parser(
@@ -66,6 +68,7 @@ def add_parser(parts: Subcommands) -> None:
         "-n", type=_parse_count, default=20, metavar="N", help="number of requests; default: 20"
     )
     log.add_argument("--key", default="", help="only of this key, by name or id")
+    _add_group_options(log)
     log.add_argument("--model", default="", help="only for this model")
     log.add_argument("--channel", default="", help="only through this channel")
     log.add_argument(
@@ -73,6 +76,12 @@ def add_parser(parts: Subcommands) -> None:
     )
     add_json_option(log, "print one JSON object per request")
     log.set_defaults(run=run_log)
+
+
+def _add_group_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options by what keys had in common when the requests were made."""
+    parser.add_argument("--owner", default="", help="only of keys that had this owner")
+    parser.add_argument("--tag", default="", help="only of keys that had this tag")
 
 
 def run_spend(args: argparse.Namespace) -> int:
@@ -84,14 +93,14 @@ def run_spend(args: argparse.Namespace) -> int:
     slot = get_slot_minutes(zone)
     days = DailyReports(layout, lambda: now[:10], writes=False, slot=lambda: slot)
     queries = LedgerQueries(days, lambda: now, lambda: zone)
-    report = build_rows(days.query(lambda: queries.get_totals(args.by, first, today)))
+    only = ReportFilter(owner=args.owner, tag=args.tag)
+    table = days.query(lambda: queries.get_totals(args.by, first, today, only))
+    report = build_rows(table)
     if args.json:
         print(json.dumps(msgspec.to_builtins(report)))
         return 0
-    total = sum((row.cost for row in report), Decimal(0))
     head = (args.by.upper(), "REQUESTS", "ERRORS", "TOKENS IN", "TOKENS OUT", "USD")
-    requests = str(sum(row.requests for row in report))
-    end = ("total", requests, "", "", "", _format_usd(total))
+    end = ("total", str(table.total.requests), "", "", "", _format_usd(table.total.cost))
     print_table([head, *map(_format_row, report), end], numbers=True)
     print(f"{first} to {today}, days in {zone}")
     return 0
@@ -100,7 +109,13 @@ def run_spend(args: argparse.Namespace) -> int:
 def run_log(args: argparse.Namespace) -> int:
     """Print the last requests."""
     layout = resolve_layout(args)
-    chosen = RequestFilter(model=args.model, channel=args.channel, outcome=args.outcome)
+    chosen = RequestFilter(
+        owner=args.owner,
+        tag=args.tag,
+        model=args.model,
+        channel=args.channel,
+        outcome=args.outcome,
+    )
     found: list[RequestRecord] = []
     cursor = ""
     while len(found) < args.n:
@@ -112,7 +127,7 @@ def run_log(args: argparse.Namespace) -> int:
     for one in reversed(found[: args.n]):
         print(json.dumps(msgspec.to_builtins(one)) if args.json else _format_request(one))
     if not found and not args.json:
-        filtered = any((args.key, args.model, args.channel, args.outcome))
+        filtered = bool(args.key) or chosen != RequestFilter()
         print("no matching requests" if filtered else "no requests yet", file=sys.stderr)
     return 0
 

@@ -41,6 +41,8 @@ def requests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
                     format_iso(now - timedelta(days)),
                     key=key * 12,
                     key_name={"a": "laptop", "b": "ro\x1bbot"}[key],
+                    owner="ann" if key == "a" else "",
+                    tags=("nightly", "batch") if key == "b" else (),
                     cost=Decimal(cost),
                     usage=Usage(input=1000, output=50),
                     outcome="ok" if cost != "0" else "refused",
@@ -72,6 +74,25 @@ def test_spend_shows_the_keys_of_the_last_days_the_dearest_first(capsys):
         ["laptop", "2", "0", "2000", "100", "0.750000"],
         ["total", "4", "1.875000"],
     ]
+
+
+def test_spend_by_owner_and_tag_is_what_keys_had_when_they_spent(capsys):
+    assert main(["proxy", "spend", "--by", "owner"]) == 0
+    _, first, second, _ = read_rows(capsys)
+    assert (first[0], first[-1]) == ("(none)", "1.125000")
+    assert (second[0], second[-1]) == ("ann", "0.750000")
+    assert main(["proxy", "spend", "--by", "tag"]) == 0
+    _, *rows, total = read_rows(capsys)
+    assert {row[0]: row[1] for row in rows} == {"nightly": "2", "batch": "2", "(none)": "2"}
+    assert total == ["total", "4", "1.875000"]
+    assert main(["proxy", "spend", "--owner", "ann", "--by", "model"]) == 0
+    assert read_rows(capsys)[-1] == ["total", "2", "0.750000"]
+
+
+def test_log_of_an_owner_or_a_tag(capsys):
+    for option, expected in ((["--owner", "ann"], 3), (["--tag", "batch"], 2), (["--tag", "x"], 0)):
+        assert main(["proxy", "log", *option]) == 0
+        assert len(capsys.readouterr().out.splitlines()) == expected
 
 
 def test_spend_by_day_counts_back_from_today(capsys):
