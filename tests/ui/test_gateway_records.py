@@ -86,8 +86,8 @@ def test_a_page_can_be_used_by_everybody_and_fits_its_width(
 @pytest.mark.parametrize(
     "name",
     [
-        *("by-day", "by-hour", "by-model", "by-channel", "by-key", "top-spenders", "totals"),
-        *("errors", "latency", "cache-share", "leaks", "limits"),
+        *("by-day", "by-hour", "by-model", "by-channel", "by-key", "by-owner", "by-tag", "totals"),
+        *("top-spenders", "errors", "latency", "cache-share", "leaks", "limits"),
     ],
 )
 def test_every_report_has_its_rows_and_csv(gus: Person, gateway: GatewaySite, name: str) -> None:

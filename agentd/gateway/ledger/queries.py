@@ -181,7 +181,7 @@ class LedgerQueries:
         ) -> ReportTable[ResponseTimes]:
             return reports.build_times(by, parts, only, before, names)
 
-        each = only != EVERYTHING or needs_each_day(by)
+        each = needs_each_day(by, only, timed=True)
         question = _Question(("times", by, only, names), each, by, only)
         return self._report(question, first, last, build_part)
 

@@ -2961,6 +2961,8 @@ export interface Answers {
   "GET /api/agent/reports/by-hour": SpendReport;
   "GET /api/agent/reports/by-key": SpendReport;
   "GET /api/agent/reports/by-model": SpendReport;
+  "GET /api/agent/reports/by-owner": SpendReport;
+  "GET /api/agent/reports/by-tag": SpendReport;
   "GET /api/agent/reports/cache-share": CacheReport;
   "GET /api/agent/reports/errors": ErrorReport;
   "GET /api/agent/reports/latency": TimeReport;

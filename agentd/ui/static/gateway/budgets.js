@@ -6,7 +6,7 @@ import { emptyState } from "../parts/frame.js";
 import { menuButton } from "../parts/menu.js";
 import { card } from "../settings/frame.js";
 import { createDialog, editDialog } from "./form.js";
-import { forAdministrators, gatewayFrame, limitBar } from "./frame.js";
+import { forAdministrators, gatewayFrame, limitBar, requestsLink } from "./frame.js";
 import { COUNTS, LIMIT_FIELDS, limitChips, limitWords, raiseItems } from "./limits.js";
 import { forecast } from "./overview_data.js";
 import { resourceList, usualItems } from "./resource_list.js";
@@ -51,7 +51,8 @@ export const page = forAdministrators("Budgets", () => {
       el("span", { class: "name" }, dot(!budget.enabled ? "off" : isUsedUp ? "bad" : "good"), el("b", null, el("bdi", null, budget.name)),
         el("span", { class: "chip" }, budget.owner ? "owner " : "tag ", el("bdi", null, budget.owner || budget.tag)),
         budget.enabled ? null : el("span", { class: "chip" }, "disabled"), limitChips(budget.softUsage, budget.raised)),
-      el("small", null, `${counted(budget.keys, "key")} · ${usd(spent.day)} today · ${usd(spent.month)} this month · ${usd(spent.total)} in all`),
+      el("small", null, `${counted(budget.keys, "key")} · `, el("a", { href: requestsLink(budget.owner ? { owner: budget.owner } : { tag: budget.tag }) },
+        `${usd(spent.day)} today · ${usd(spent.month)} this month · ${usd(spent.total)} in all`)),
       budget.limitUsage.map((one) => {
         const line = budget.forecast.find((other) => other.name === one.name);
         return el("div", { class: "row-limit" }, limitBar(one),

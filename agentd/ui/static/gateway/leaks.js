@@ -4,29 +4,33 @@ import { address, get } from "../core/api.js";
 import { el, icon } from "../core/el.js";
 import { count, counted } from "../core/money.js";
 import { link } from "../core/router.js";
-import { effect, untracked } from "../core/signals.js";
+import { computed, effect, untracked } from "../core/signals.js";
 import { barList } from "../parts/chart.js";
 import { emptyState } from "../parts/frame.js";
 import { following, forAdministrators, gatewayFrame, part, requestsLink, shown } from "./frame.js";
 import { spanChooser, spanOf } from "./range.js";
+import { filterPills, filtersOf } from "./report_filters.js";
 
 /** @typedef {{ day: string, key: string, title: string, rule: string, count: number }} Leak */
 
 const MOST = 1000;
+const FILTERED = /** @type {const} */ (["key", "owner", "tag"]);
 
 export const page = forAdministrators("Leaks", () => {
   const span = spanOf(30);
-  const reading = following((abort) => get("/api/agent/leaks", { from: span.peek().from, to: span.peek().to, limit: MOST }, abort), { every: 5000 });
+  const narrowed = filtersOf(FILTERED);
+  const asked = computed(() => ({ from: span.value.from, to: span.value.to, ...narrowed.value, limit: MOST }));
+  const reading = following((abort) => get("/api/agent/leaks", asked.peek(), abort), { every: 5000 });
   let first = true;
   effect(() => {
-    void span.value;
+    void asked.value;
     if (!first) untracked(() => void reading.reload());
     first = false;
   });
   return {
     title: "Leaks",
-    body: gatewayFrame({ title: "Leaks", actions: [el("a", { class: "btn", download: "", href: () => address("/api/agent/leaks", { from: span.value.from, to: span.value.to, limit: MOST, format: "csv" }) }, icon("download"), "CSV")] },
-      el("div", { class: "choose" }, el("span", { class: "grow" }), spanChooser(span, 30)),
+    body: gatewayFrame({ title: "Leaks", actions: [el("a", { class: "btn", download: "", href: () => address("/api/agent/leaks", { ...asked.value, format: "csv" }) }, icon("download"), "CSV")] },
+      el("div", { class: "choose" }, filterPills(FILTERED, narrowed), el("span", { class: "grow" }), spanChooser(span, 30)),
       shown(reading, (latest) => el("div", { class: "loaded" }, part(() => latest.value, content)))),
   };
 });

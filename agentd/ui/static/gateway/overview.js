@@ -11,7 +11,8 @@ import { compact, figure, shortSeconds } from "../parts/figures.js";
 import { emptyState } from "../parts/frame.js";
 import { toastError } from "../parts/toast.js";
 import { addDays, following, forAdministrators, gatewayFrame, limitBar, outcomeState, part, requestsLink, shown } from "./frame.js";
-import { SPANS, addUp, attention, forecast, holderOf, hourly, limitsLink, readOverview, readSpend, windowWords } from "./overview_data.js";
+import { usedShare } from "./limits.js";
+import { LIMITS_OF, SPANS, SPENT_BY, addUp, attention, forecast, holderOf, hourly, limitsLink, limitsShown, readOverview, readSpend, requestsOf, windowWords } from "./overview_data.js";
 
 /** @typedef {import("./overview_data.js").Overview} Overview */
 /** @typedef {import("../core/signals.js").ReadonlySignal<Overview>} Latest */
@@ -22,6 +23,11 @@ const ROWS = 8;
 
 export const page = forAdministrators("Overview", () => {
   const reading = following(readOverview, { every: AGAIN, events: ["modelsUpdate"] });
+  let of = limitsShown();
+  effect(() => {
+    if (of !== limitsShown()) untracked(() => void reading.reload());
+    of = limitsShown();
+  });
   return {
     title: "Gateway",
     body: gatewayFrame({ title: "Overview", actions: [
@@ -56,7 +62,7 @@ function content(latest) {
     part(() => pick(latest.value, ["summary", "yesterday", "firstToken", "day", "hours", "yesterdayHours", "at", "zone"]), figures),
     el("div", { class: "two" }, spendCard(latest), part(() => attention(latest.value), boxed("Needs attention", attentionCard))),
     el("div", { class: "two even" },
-      part(() => latest.value.limits, boxed("Limits", burnCard)),
+      part(() => latest.value.shownLimits, boxed("Limits", burnCard)),
       part(() => pick(latest.value, ["channels", "summary", "day"]), boxed("Channels", channelCard))),
     part(() => latest.value.latest, boxed("Latest requests", latestCard)));
 }
@@ -90,22 +96,33 @@ function figures(overview) {
       spark((hour) => hour.secrets), requestsLink({ ...day, hidden: "true" })));
 }
 
+/**
+ * What the address chooses of some options; the first one otherwise.
+ * @param {string} name
+ * @param {Readonly<Record<string, string>>} options
+ */
+function chosen(name, options) {
+  const given = query.value.get(name) ?? "";
+  return Object.hasOwn(options, given) ? given : Object.keys(options)[0] ?? "";
+}
+
 /** @param {Latest} latest */
 function spendCard(latest) {
   const days = computed(() => (String(query.value.get("days")) in SPANS ? Number(query.value.get("days")) : 30));
+  const what = computed(() => /** @type {keyof typeof SPENT_BY} */ (chosen("spend", SPENT_BY)));
   const chart = signal(/** @type {import("../parts/chart.js").Chart} */ ({ kind: "bars", places: [], series: [], format: usd }));
   let abort = new AbortController();
   const read = () => {
     abort.abort();
     const ours = (abort = new AbortController());
-    readSpend(days.peek(), latest.peek().zone, now(), ours.signal).then((next) => {
+    readSpend(what.peek(), days.peek(), latest.peek().zone, now(), ours.signal).then((next) => {
       if (!ours.signal.aborted && JSON.stringify(next) !== JSON.stringify(chart.peek())) chart.value = next;
     }, (error) => {
       if (!ours.signal.aborted) toastError(error, read);
     });
   };
   effect(() => {
-    if (days.value) untracked(read);
+    if (what.value && days.value) untracked(read);
   });
   let read_at = now();
   const ends = [live.onInterruption(read), live.on("gatewayUpdate", () => {
@@ -118,9 +135,12 @@ function spendCard(latest) {
     ends.forEach((end) => end());
   });
   return chartCard({
-    title: "Spend by model", chart: () => chart.value,
-    controls: el("div", { class: "seg", role: "group", "aria-label": "Range" }, Object.entries(SPANS).map(([name, label]) =>
-      el("button", { "aria-pressed": () => String(days.value === Number(name)), onclick: () => setQuery({ days: name === "30" ? null : name }) }, label))),
+    title: () => `Spend by ${what.value}`, chart: () => chart.value,
+    controls: el("div", { class: "segs" },
+      el("div", { class: "seg", role: "group", "aria-label": "Spend by" }, Object.keys(SPENT_BY).map((name) =>
+        el("button", { "aria-pressed": () => String(what.value === name), onclick: () => setQuery({ spend: name === "model" ? null : name }) }, name))),
+      el("div", { class: "seg", role: "group", "aria-label": "Range" }, Object.entries(SPANS).map(([name, label]) =>
+        el("button", { "aria-pressed": () => String(days.value === Number(name)), onclick: () => setQuery({ days: name === "30" ? null : name }) }, label)))),
   });
 }
 
@@ -135,19 +155,22 @@ function attentionCard(found) {
   ];
 }
 
-/** @param {Overview["limits"]} burns */
-function burnCard(burns) {
-  const nearest = burns.slice(0, ROWS);
+/** @param {Overview["shownLimits"]} limits */
+function burnCard({ of, items }) {
+  const nearest = of ? [...items].sort((one, other) => usedShare(other) - usedShare(one)).slice(0, ROWS) : items.slice(0, ROWS);
   return [
-    el("header", null, el("h2", null, "Limits"), el("span", { class: "grow" }), el("a", { class: "more", href: link("/gateway/keys") }, "All keys")),
+    el("header", null, el("h2", null, "Limits"), el("span", { class: "grow" }),
+      el("div", { class: "seg", role: "group", "aria-label": "Limits of" }, Object.entries(LIMITS_OF).map(([name, label]) =>
+        el("button", { "aria-pressed": String(of === name), onclick: () => setQuery({ limits: name || null }) }, label))),
+      el("a", { class: "more", href: link(`/gateway/reports/limits${of ? `?by=${of}` : ""}`) }, "All limits")),
     nearest.length
       ? el("div", { class: "table", tabindex: 0, role: "region", "aria-label": "Limits as a table" }, el("table", { class: "fold" },
         el("thead", null, el("tr", null, ["Limit of", "Used", "Forecast"].map((head) => el("th", { scope: "col" }, head)))),
         el("tbody", null, nearest.map((burn) => el("tr", null,
           el("td", null, el("a", { class: "ell", href: link(limitsLink(burn)) }, el("bdi", null, burn.scope === "key" ? burn.title : holderOf(burn)))),
-          el("td", { class: "full" }, el("div", { class: "burn" }, limitBar(burn), el("a", { href: burn.key ? requestsLink({ key: burn.key }) : link(limitsLink(burn)) }, `${usd(burn.used)} / ${usd(burn.limit)} ${windowWords(burn.window)}`))),
+          el("td", { class: "full" }, el("div", { class: "burn" }, limitBar(burn), el("a", { href: requestsLink(requestsOf(burn)) }, `${usd(burn.used)} / ${usd(burn.limit)} ${windowWords(burn.window)}`))),
           el("td", { class: "full wrap" }, el("small", null, forecast(burn))))))))
-      : el("p", { class: "none" }, "No key and no budget has a limit in USD. Limits stop a runaway program before it gets expensive."),
+      : el("p", { class: "none" }, `No ${{ key: "key", owner: "budget of an owner", tag: "budget of a tag" }[of] ?? "key and no budget"} has a limit in USD. Limits stop a runaway program before it gets expensive.`),
   ];
 }
 

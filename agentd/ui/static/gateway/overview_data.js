@@ -2,6 +2,7 @@
 
 import { get } from "../core/api.js";
 import { count, usd } from "../core/money.js";
+import { query } from "../core/router.js";
 import { clockTime, now } from "../core/time.js";
 import { compact, wholeUsd } from "../parts/figures.js";
 import { addDays, dayIn } from "./frame.js";
@@ -15,7 +16,7 @@ import { addDays, dayIn } from "./frame.js";
  * @typedef {{ hour: number, requests: number, ok: number, cost: number, secrets: number, firstToken: number | null }} Hour
  * @typedef {{ name: string, enabled: boolean, requests: number, ok: number, firstToken: number | null }} ChannelToday
  * @typedef {{ at: string, day: string, zone: string, summary: any, yesterday: any, firstToken: { p50: number | null, p95: number | null, p99: number | null },
- *   hours: Hour[], yesterdayHours: Hour[], channels: ChannelToday[], limits: Burn[], latest: any[] }} Overview
+ *   hours: Hour[], yesterdayHours: Hour[], channels: ChannelToday[], limits: Burn[], shownLimits: { of: string, items: Burn[] }, latest: any[] }} Overview
  */
 
 /** Days within which a limit that is used up needs attention. */
@@ -25,9 +26,13 @@ const MOST = 8;
 
 /** @param {AbortSignal} abort @returns {Promise<Overview>} */
 export async function readOverview(abort) {
-  const overview = await get("/api/agent/overview", {}, abort);
+  const of = limitsShown();
+  const [overview, limits] = await Promise.all([
+    get("/api/agent/overview", {}, abort),
+    of ? get("/api/agent/reports/limits", { by: of, limit: 200, enabled: true }, abort) : null,
+  ]);
   const { at, zone } = overview.summary;
-  return { ...overview, at: at.slice(0, 16), zone, summary: { ...overview.summary, at: "" } };
+  return { ...overview, at: at.slice(0, 16), zone, summary: { ...overview.summary, at: "" }, shownLimits: { of, items: limits?.items ?? overview.limits } };
 }
 
 /**
@@ -55,22 +60,38 @@ export function addUp(values) {
 /** The spans of the chart, by the number of their days. */
 export const SPANS = /** @type {Record<number, string>} */ ({ 1: "24 h", 7: "7 d", 30: "30 d", 90: "90 d" });
 
+/** What spend can be shown by, and what it is called where there is none of them. */
+export const SPENT_BY = /** @type {const} */ ({ model: "all models", owner: "no owner", tag: "no tag" });
+
+/** What limits can be shown of; all: those that are used up the most. */
+export const LIMITS_OF = /** @type {Record<string, string>} */ ({ "": "All", key: "Keys", owner: "Owners", tag: "Tags" });
+
+/** Which of them the address asks for. */
+export function limitsShown() {
+  const given = query.value.get("limits") ?? "";
+  return Object.hasOwn(LIMITS_OF, given) ? given : "";
+}
+
 /**
- * What models cost, hour by hour or day by day: the five dearest, and the rest.
+ * What models, owners or tags cost, hour by hour or day by day: the five dearest, and the rest.
+ *
+ * A request counts in each tag of its key, so there is no rest of tags.
+ * @param {keyof typeof SPENT_BY} what
  * @param {number} days
  * @param {string} zone
  * @param {number} moment
  * @param {AbortSignal} abort
  * @returns {Promise<import("../parts/chart.js").Chart>}
  */
-export async function readSpend(days, zone, moment, abort) {
+export async function readSpend(what, days, zone, moment, abort) {
   const to = dayIn(moment, zone);
   const from = addDays(to, 1 - days);
   const by = days === 1 ? "by-hour" : "by-day";
   const read = (/** @type {string} */ name, /** @type {any} */ more = {}) => get(`/api/agent/reports/${name}`, { from, to, limit: 1000, ...more }, abort);
-  const [models, all] = await Promise.all([read("by-model", { limit: 6 }), read(by)]);
-  const named = models.items.filter((/** @type {Line} */ line) => line.cost > 0).slice(0, models.items.length > 6 || models.next ? 5 : 6);
-  const each = await Promise.all(named.map((/** @type {Line} */ line) => read(by, { model: line.name })));
+  const [found, all] = await Promise.all([read(`by-${what}`, { limit: 7 }), read(by)]);
+  const dear = found.items.filter((/** @type {Line} */ line) => line.cost > 0 && (line.name || what === "model"));
+  const named = dear.slice(0, what === "owner" || dear.length > 6 ? 5 : 6);
+  const each = await Promise.all(named.map((/** @type {Line} */ line) => read(by, { [what]: line.name })));
   const names = days === 1 ? Array.from({ length: 24 }, (_, hour) => `${to}T${String(hour).padStart(2, "0")}`)
     : Array.from({ length: days }, (_, index) => addDays(from, index));
   const values = (/** @type {Spend} */ report) => {
@@ -78,8 +99,9 @@ export async function readSpend(days, zone, moment, abort) {
     return names.map((name) => known.get(name) ?? 0);
   };
   const series = named.map((/** @type {Line} */ line, /** @type {number} */ index) => ({ name: line.name || "unknown model", values: values(each[index]) }));
+  if (what === "tag" && series.length) return { kind: "lines", series, format: usd, mark: wholeUsd, places: names.map((name) => placeOf(name, to)) };
   const rest = values(all).map((sum, place) => Math.max(0, sum - series.reduce((/** @type {number} */ others, /** @type {any} */ one) => others + one.values[place], 0)));
-  if (rest.some((value) => value > 1e-9) || !series.length) series.push({ name: series.length ? "others" : "all models", values: rest });
+  if (rest.some((value) => value > 1e-9) || !series.length) series.push({ name: series.length ? (what === "model" ? "others" : dear.length > named.length ? "others, or none" : "none") : SPENT_BY[what], values: rest });
   return { kind: "bars", series, format: usd, mark: wholeUsd, places: names.map((name) => placeOf(name, to)) };
 }
 
@@ -117,7 +139,7 @@ export function attention({ summary, limits, day: today }) {
   }
   for (const burn of limits.filter((one) => one.limit > 0 && (one.used + one.reserved >= one.limit * 0.8 || (!one.lasts && (one.daysLeft ?? SOON) < SOON))).slice(0, MOST)) {
     found.push({ kind: burn.used >= burn.limit ? "bad" : "need", title: `${holderOf(burn)}: ${Math.floor((burn.used / burn.limit) * 100)} % of ${usd(burn.limit)} ${windowWords(burn.window)}`,
-      text: forecast(burn), links: burn.key ? [["Its limits", `/gateway/keys/${burn.key}`], ["Its requests", `/gateway/requests?key=${burn.key}`]] : [["Its limits", limitsLink(burn)]] });
+      text: forecast(burn), links: [["Its limits", limitsLink(burn)], ["Its requests", `/gateway/requests?${new URLSearchParams(requestsOf(burn))}`]] });
   }
   if (summary.exportProblem) found.push({ kind: "need", title: "The ledger is not exported", text: summary.exportProblem, links: [["Export", "/gateway/export"]] });
   for (const day of summary.corruptDays.slice(0, 3)) found.push({ kind: "need", title: `The ledger of ${day.day} is damaged`, text: `${count(day.lines)} lines are not counted.`, links: [["Service log", "/gateway/log"]] });
@@ -131,9 +153,21 @@ export function holderOf({ scope, title, model }) {
   return scope === "model" ? `Key ${title}, ${model}` : `${{ owner: "Owner", tag: "Tag" }[scope] ?? "Key"} ${title}`;
 }
 
-/** @param {Pick<Burn, "key">} burn */
-export function limitsLink({ key }) {
-  return key ? `/gateway/keys/${key}` : "/gateway/budgets";
+/**
+ * Where a limit is changed and raised.
+ * @param {Pick<Burn, "key" | "budget">} burn
+ */
+export function limitsLink({ key, budget }) {
+  return key ? `/gateway/keys/${key}` : `/gateway/budgets?name=${encodeURIComponent(budget)}`;
+}
+
+/**
+ * The filters of the request log that show what a limit counts.
+ * @param {Pick<Burn, "scope" | "key" | "title">} burn
+ * @returns {Record<string, string>}
+ */
+export function requestsOf({ scope, key, title }) {
+  return scope === "owner" ? { owner: title } : scope === "tag" ? { tag: title } : { key };
 }
 
 /** @param {string} window */

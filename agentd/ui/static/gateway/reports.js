@@ -9,16 +9,18 @@ import { barList, chartCard } from "../parts/chart.js";
 import { compact, shortSeconds, wholeUsd } from "../parts/figures.js";
 import { emptyState } from "../parts/frame.js";
 import { following, forAdministrators, gatewayFrame, part, requestsLink, shown } from "./frame.js";
-import { forecast, placeOf, windowWords } from "./overview_data.js";
+import { forecast, placeOf, requestsOf, windowWords } from "./overview_data.js";
 import { spanChooser, spanOf } from "./range.js";
+import { filterPills, filtersOf } from "./report_filters.js";
 
 /** @typedef {{ label: string, value: (row: any) => import("../core/el.js").Single, left?: boolean, phone?: boolean }} Column */
 /**
  * @typedef {{ label: string, name: (row: any) => string, columns: readonly Column[], bars?: (row: any) => number, format?: (value: number) => string,
- *   by?: readonly string[], kind?: "days" | "lines" | "limits", filter?: (row: any, span: import("./range.js").Span) => Record<string, string> | null }} Report
+ *   by?: readonly string[], filters?: readonly import("./report_filters.js").FilterName[], kind?: "days" | "lines" | "limits", filter?: (row: any, span: import("./range.js").Span) => Record<string, string> | null }} Report
  */
 
 const AT_ONCE = 100;
+const FILTERED = /** @type {const} */ (["key", "owner", "tag", "model", "channel"]);
 const BARS = 12;
 const share = (/** @type {number | null} */ part_) => (part_ === null ? "–" : `${+(part_ * 100).toFixed(1)} %`);
 const ms = (/** @type {number | null} */ value) => (value === null ? "–" : shortSeconds(value / 1000));
@@ -32,6 +34,7 @@ const SPEND = [
 ];
 const cost = { bars: (/** @type {any} */ row) => row.cost, format: usd };
 const nameOf = (/** @type {any} */ row) => row.title || row.name;
+const groupName = (/** @type {any} */ row) => row.name || "none";
 const quantiles = (/** @type {"latency" | "firstToken"} */ which, /** @type {string} */ label) => /** @type {const} */ (["p50", "p95", "p99"]).map((name) =>
   ({ label: `${label} ${name}`, value: (/** @type {any} */ row) => ms(row[which][name]), phone: name === "p50" && which === "firstToken" }));
 
@@ -42,19 +45,21 @@ export const REPORTS = {
   "by-model": { label: "By model", name: nameOf, columns: SPEND, ...cost, filter: (row, span) => (row.name ? { model: row.name, ...days(span) } : null) },
   "by-channel": { label: "By channel", name: nameOf, columns: SPEND, ...cost, filter: (row, span) => (row.name ? { channel: row.name, ...days(span) } : null) },
   "by-key": { label: "By key", name: nameOf, columns: SPEND, ...cost, filter: (row, span) => (row.name ? { key: row.name, ...days(span) } : null) },
+  "by-owner": { label: "By owner", name: groupName, columns: SPEND, ...cost, filter: (row, span) => (row.name ? { owner: row.name, ...days(span) } : null) },
+  "by-tag": { label: "By tag", name: groupName, columns: SPEND, ...cost, filter: (row, span) => (row.name ? { tag: row.name, ...days(span) } : null) },
   "top-spenders": { label: "Top spenders", name: (row) => row.title || row.key, ...cost, filter: (row, span) => (row.key ? { key: row.key, ...days(span) } : null),
     columns: [{ label: "Cost", value: (row) => usd(row.cost), phone: true }, { label: "Share", value: (row) => share(row.share) }, { label: "Requests", value: (row) => count(row.requests) }] },
   "totals": { label: "Totals", name: () => "All requests", columns: SPEND, filter: (_, span) => days(span) },
   "errors": { label: "Errors", name: (row) => row.error, bars: (row) => row.requests, format: count, columns: [{ label: "Requests", value: (row) => count(row.requests), phone: true }],
     filter: (row, span) => ({ error: row.error, ...days(span) }) },
-  "latency": { label: "Latency", name: nameOf, by: ["model", "channel", "day", "hour", "total"], kind: "lines", bars: (row) => (row.firstToken.p50 ?? 0) / 1000, format: shortSeconds,
+  "latency": { label: "Latency", name: nameOf, by: ["model", "channel", "owner", "tag", "day", "hour", "total"], kind: "lines", bars: (row) => (row.firstToken.p50 ?? 0) / 1000, format: shortSeconds,
     columns: [{ label: "Answers", value: (row) => count(row.answers) }, ...quantiles("firstToken", "First token"), ...quantiles("latency", "End")] },
-  "cache-share": { label: "Cache share", name: nameOf, by: ["model", "channel", "key", "day", "hour", "total"], bars: (row) => row.cacheShare ?? 0, format: (value) => share(value),
+  "cache-share": { label: "Cache share", name: nameOf, by: ["model", "channel", "key", "owner", "tag", "day", "hour", "total"], bars: (row) => row.cacheShare ?? 0, format: (value) => share(value),
     columns: [{ label: "From cache", value: (row) => share(row.cacheShare), phone: true }, { label: "Requests", value: (row) => count(row.requests) }, { label: "In, anew", value: (row) => compact(row.input) },
       { label: "In, from cache", value: (row) => compact(row.cacheRead) }, { label: "In, to cache", value: (row) => compact(row.cacheWrite) }] },
-  "leaks": { label: "Leaks", name: (row) => `${row.day} · ${row.title || row.key || "no known key"}`, columns: [{ label: "Rule", value: (row) => row.rule, left: true, phone: true }, { label: "Found", value: (row) => count(row.count) }],
+  "leaks": { label: "Leaks", name: (row) => `${row.day} · ${row.title || row.key || "no known key"}`, filters: ["key", "owner", "tag"], columns: [{ label: "Rule", value: (row) => row.rule, left: true, phone: true }, { label: "Found", value: (row) => count(row.count) }],
     filter: (row) => ({ ...(row.key ? { key: row.key } : {}), rule: row.rule, from: row.day, to: row.day }) },
-  "limits": { label: "Limits", name: (row) => row.title, kind: "limits", filter: (row) => ({ key: row.key }),
+  "limits": { label: "Limits", name: (row) => row.title, kind: "limits", by: ["key", "owner", "tag"], filters: ["owner", "tag"], filter: requestsOf,
     columns: [{ label: "Used", value: (row) => `${usd(row.used)} of ${usd(row.limit)} ${windowWords(row.window)}`, phone: true }, { label: "Reserved", value: (row) => usd(row.reserved) }, { label: "Forecast", value: (row) => forecast(row), left: true }] },
 };
 
@@ -66,10 +71,11 @@ export const page = forAdministrators("Reports", (params) => {
     const given = query.value.get("by") ?? "";
     return report.by?.includes(given) ? given : report.by?.[0] ?? "";
   });
+  const names = report.filters ?? FILTERED;
+  const narrowed = filtersOf(names);
   const most = signal(AT_ONCE);
   const asked = computed(() => {
-    const narrowed = Object.fromEntries(["model", "channel", "key"].flatMap((one) => (query.value.get(one) ? [[one, query.value.get(one)]] : [])));
-    return report.kind === "limits" ? {} : { ...days(span.value), ...(by.value ? { by: by.value } : {}), ...narrowed };
+    return { ...(report.kind === "limits" ? {} : days(span.value)), ...(by.value ? { by: by.value } : {}), ...narrowed.value };
   });
   const path = `/api/agent/reports/${name}`;
   const reading = following(async (abort) => {
@@ -103,18 +109,12 @@ export const page = forAdministrators("Reports", (params) => {
     el("div", { class: "choose reports" }, choose,
       report.by ? el("div", { class: "seg", role: "group", "aria-label": "Rows are" }, report.by.map((one) =>
         el("button", { "aria-pressed": () => String(by.value === one), onclick: () => setQuery({ by: one }) }, one))) : null,
-      () => pills(asked.value), el("span", { class: "grow" }), report.kind === "limits" ? null : spanChooser(span, 30)),
+      filterPills(names, narrowed), el("span", { class: "grow" }), report.kind === "limits" ? null : spanChooser(span, 30)),
     shown(reading, (latest) => el("div", { class: "loaded" },
       chart(report, by, latest),
       part(() => latest.value, (found) => table(report, found, span.peek(), more))))),
   };
 });
-
-/** @param {Record<string, any>} asked */
-function pills(asked) {
-  return ["model", "channel", "key"].filter((name) => asked[name]).map((name) =>
-    el("button", { class: "pill", "aria-label": `Remove the filter ${name} ${asked[name]}`, onclick: () => setQuery({ [name]: null }) }, name, " ", el("b", null, asked[name]), icon("close")));
-}
 
 /**
  * @param {Report} report
@@ -140,7 +140,7 @@ function chart(report, by, latest) {
 /** @param {Report} report @param {any} found @param {import("./range.js").Span} span @param {() => void} more */
 function table(report, found, span, more) {
   if (!found.items.length) {
-    return emptyState("chart", report.kind === "limits" ? "No key has a limit in USD" : "Nothing in these days", report.kind === "limits" ? "Limits stand with each access key." : "What the gateway carried appears here.",
+    return emptyState("chart", report.kind === "limits" ? "There is no such limit in USD" : "Nothing in these days", report.kind === "limits" ? "Limits stand with each access key, and with the budgets of owners and tags." : "What the gateway carried appears here.",
       el("a", { class: "btn", href: link("/gateway/keys") }, "Access keys"));
   }
   const total = typeof found.total === "object" && found.items.length > 1 ? found.total : null;

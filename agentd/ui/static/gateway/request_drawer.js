@@ -9,7 +9,7 @@ import { fullTime } from "../core/time.js";
 import { shortSeconds } from "../parts/figures.js";
 import { failure } from "../parts/frame.js";
 import { toast } from "../parts/toast.js";
-import { following, outcomeState, shown } from "./frame.js";
+import { following, outcomeState, requestsLink, shown } from "./frame.js";
 import { inputOf, outputOf } from "./request_log.js";
 
 /** @typedef {import("./request_log.js").Recorded} Recorded */
@@ -69,6 +69,9 @@ function facts(one) {
   const rows = [
     ["Outcome", el("span", null, outcomeState(one.outcome), ` ${one.status}${one.error ? ` · ${one.error}` : ""}`)],
     ["Asked by", one.key ? el("a", { href: link(`/gateway/keys/${one.key}`) }, el("bdi", null, one.keyName || one.key)) : "no known key"],
+    ...(one.owner ? [/** @type {[string, import("../core/el.js").Single]} */ (["Owner", el("a", { href: requestsLink({ owner: one.owner }) }, el("bdi", null, one.owner))])] : []),
+    ...(one.tags.length ? [/** @type {[string, import("../core/el.js").Single]} */ (["Tags", el("span", null, one.tags.map((tag, index) =>
+      [index ? ", " : "", el("a", { href: requestsLink({ tag }) }, el("bdi", null, tag))]).flat())])] : []),
     ["When", fullTime(one.at)],
     ["Address", `${one.endpoint}${one.stream ? ", streamed" : ""}`],
     ["Model", el("span", null, one.model ? el("a", { href: link(`/gateway/models/${encodeURIComponent(one.model)}`) }, el("bdi", null, one.model)) : "–",

@@ -6,6 +6,7 @@ import { openDialog } from "../parts/dialog.js";
 import { toastError } from "../parts/toast.js";
 import { labelled } from "../settings/frame.js";
 import { OUTCOMES, readAll } from "./frame.js";
+import { groupField, readGroups } from "./report_filters.js";
 import { FILTERS } from "./request_log.js";
 
 /** @typedef {import("./request_log.js").Filters} Filters */
@@ -48,8 +49,11 @@ export function filterBar(filters, nameOf) {
 /** @param {Filters} filters */
 async function openFilters(filters) {
   let [keys, models, channels] = /** @type {[any[], any[], any[]]} */ ([[], [], []]);
+  /** @type {Awaited<ReturnType<typeof readGroups>>} */
+  let groups = { owner: [], tag: [] };
   try {
     [keys, models, channels] = await Promise.all([readAll("keys"), readAll("models"), readAll("channels")]);
+    groups = await readGroups(keys);
   } catch (error) {
     toastError(error);
   }
@@ -73,6 +77,7 @@ async function openFilters(filters) {
     el("div", { class: "form-grid" },
       labelled("Access key", choice("key", named(keys))), labelled("Model", choice("model", named(models))),
       labelled("Channel", choice("channel", named(channels))),
+      groupField("owner", filters["owner"] ?? "", groups.owner), groupField("tag", filters["tag"] ?? "", groups.tag),
       labelled("Outcome", choice("outcome", [["", "any"], ...Object.keys(OUTCOMES).map((one) => /** @type {[string, string]} */ ([one, one]))])),
       labelled("Successful", choice("ok", [["", "any"], ["true", "only ok"], ["false", "only others"]])),
       labelled("Kind of error", input("error", { placeholder: "such as rate_limit" })),

@@ -7,7 +7,7 @@ import { now } from "../core/time.js";
 
 /**
  * @typedef {{ input: number, cacheRead: number, cacheWrite: number, cacheWrite1H: number, output: number, reasoning: number }} Usage
- * @typedef {{ id: string, at: string, key: string, keyName: string, endpoint: string, model: string, channel: string, supplierModel: string,
+ * @typedef {{ id: string, at: string, key: string, keyName: string, owner: string, tags: string[], endpoint: string, model: string, channel: string, supplierModel: string,
  *   fallback: string, tier: string, tries: number, failedTries: { channel: string, error: string, ms: number, model: string }[], stream: boolean, status: number,
  *   outcome: string, error: string, usage: Usage, cost: number, was: number | null, priced: string, estimated: boolean,
  *   timings: { ready: number, head: number, first: number, total: number }, received: number, sent: number,
@@ -17,7 +17,7 @@ import { now } from "../core/time.js";
  */
 
 /** What the log can be narrowed down to, as the API and the address call it. */
-export const FILTERS = ["id", "key", "model", "channel", "outcome", "ok", "error", "status", "minCost", "hidden", "rule", "from", "to"];
+export const FILTERS = ["id", "key", "owner", "tag", "model", "channel", "outcome", "ok", "error", "status", "minCost", "hidden", "rule", "from", "to"];
 
 const SIZE = 100;
 /** Pages that are kept. */

@@ -2,6 +2,7 @@
 
 import { get, post, remove } from "../core/api.js";
 import { el } from "../core/el.js";
+import { query } from "../core/router.js";
 import { signal } from "../core/signals.js";
 import { ask, confirm } from "../parts/dialog.js";
 import { toast, toastError } from "../parts/toast.js";
@@ -18,7 +19,7 @@ const AT_ONCE = 100;
  *   `also`: what is read with each page, for the rows; `batch`: how rows are named that are changed together
  */
 export function resourceList({ resource, noun, row, empty, every = 0, events = [], also, head, batch }) {
-  const name = signal("");
+  const name = signal(query.peek().get("name") ?? "");
   const most = signal(AT_ONCE);
   const readRows = async (/** @type {AbortSignal} */ abort) => {
     /** @type {T[]} */
@@ -43,7 +44,7 @@ export function resourceList({ resource, noun, row, empty, every = 0, events = [
     clearTimeout(soon);
     soon = setTimeout(() => void reading.reload(), 200);
   };
-  const filter = el("input", { class: "input filter", type: "search", placeholder: `Find ${noun} by name`, "aria-label": `Find ${noun} by name`, oninput: find });
+  const filter = el("input", { class: "input filter", type: "search", value: name.peek(), placeholder: `Find ${noun} by name`, "aria-label": `Find ${noun} by name`, oninput: find });
   const node = shown(reading, (found) => el("div", { class: "loaded" },
     () => (head ? head(found.value.more) : null),
     () => (found.value.next || found.value.name || found.value.items.length > 12 || name.value ? filter : null),
