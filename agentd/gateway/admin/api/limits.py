@@ -7,7 +7,7 @@ from typing import Annotated, Protocol, get_args
 from msgspec import Meta, structs
 
 from agentd.core.clock import Clock, Timestamp
-from agentd.core.errors import BadRequest, Unavailable
+from agentd.core.errors import BadRequest
 from agentd.gateway.admin.api import shapes
 from agentd.gateway.admin.api.listing import PAGING, ResourceListing
 from agentd.gateway.admin.api.pages import define_page_with
@@ -219,6 +219,6 @@ def routes(endpoints: LimitEndpoints) -> tuple[Route, ...]:
                 BurnReport,
                 (BY, OWNER, TAG, *PAGING, FORMAT),
             ),
-            errors=(BadRequest, Unavailable),
+            errors=(BadRequest,),
         ),
     )

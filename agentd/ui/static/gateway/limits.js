@@ -33,7 +33,7 @@ export const LIMIT_FIELDS = [
 
 const DAY = 86_400_000;
 
-/** @param {LimitStatus} one */
+/** @param {Pick<LimitStatus, "limit" | "used" | "reserved">} one */
 export function usedShare({ limit, used, reserved }) {
   return limit > 0 ? (used + reserved) / limit : 1;
 }
