@@ -268,9 +268,8 @@ class Ledger:
         ``Unavailable`` if such a report cannot be written.
         """
         oldest = (date.fromisoformat(self._today()) - timedelta(keep_days)).isoformat()
-        return await self._run(
-            lambda: list(self._days.delete_before(min(oldest, needed or oldest)))
-        )
+        first = min(oldest, needed or oldest)
+        return await self._run(lambda: list(self._days.delete_before(first)))
 
     async def reprice(
         self, first: str, last: str, prices_of: PricesOf, *, dry_run: bool = False
