@@ -32,6 +32,10 @@ class TurnRequest(Struct, frozen=True):
     """The model's context window in tokens; 0: unknown."""
     max_output: int = 0
     """Tokens of a reply that the model can write at most; 0: unknown."""
+    web_search: bool = False
+    """Offer the model its supplier's own web search."""
+    web_search_price: Decimal | None = None
+    """USD for one search; None: not counted."""
     message: int = 0
     """The id of the prompt's message in the history; 0: unknown."""
     command: tuple[str, ...] = ()

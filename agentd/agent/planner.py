@@ -144,6 +144,8 @@ class TurnPlanner:
             supplier=model.supplier if model else "",
             context=(model.context or 0) if model else 0,
             max_output=(model.max_output or 0) if model else 0,
+            web_search=bool(model and model.web_search),
+            web_search_price=model.web_search_price if model else None,
             message=turn.given.message,
             command=model.command if model else (),
             skill=chat.skill,

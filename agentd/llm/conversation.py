@@ -77,7 +77,18 @@ class Thinking(Struct, frozen=True):
     as JSON (Responses)."""
 
 
-MessagePart: TypeAlias = ContentPart | ToolCall | ToolResult | Thinking
+class SupplierItem(Struct, frozen=True):
+    """A part of a reply that only its supplier reads, such as what its web search found.
+
+    It is sent back unchanged, and only to the dialect it came from.
+    """
+
+    dialect: DialectName
+    data: str
+    """JSON."""
+
+
+MessagePart: TypeAlias = ContentPart | ToolCall | ToolResult | Thinking | SupplierItem
 
 Role: TypeAlias = Literal["user", "assistant"]
 
@@ -137,6 +148,8 @@ class Conversation(Struct, frozen=True, kw_only=True):
     system: str = ""
     tools: tuple[ToolDefinition, ...] = ()
     tool_choice: ToolChoice = "auto"
+    web_search: bool = False
+    """Offer the model its supplier's own web search, where the dialect has one."""
     parallel_tool_calls: bool = True
     """True if the model may ask for several tools at once."""
     max_output: int = 0
@@ -237,6 +250,42 @@ class ToolCallDone(Struct, frozen=True):
     call: ToolCall
 
 
+class WebSource(Struct, frozen=True):
+    """A page that the supplier's web search found, or that the reply cites."""
+
+    url: str
+    title: str = ""
+
+
+class WebSearchStarted(Struct, frozen=True):
+    """The supplier begins to search the web."""
+
+
+class WebSearchDone(Struct, frozen=True):
+    """The supplier has searched the web, or opened a page."""
+
+    query: str
+    """The words that it looked for, or the page's address."""
+    pages: tuple[WebSource, ...] = ()
+    """What it found, where the supplier tells."""
+    problem: str = ""
+    """Why it found nothing; empty if it worked."""
+    billed: bool = True
+    """True if the supplier bills it as a search."""
+
+
+class PageCited(Struct, frozen=True):
+    """The reply rests on this page."""
+
+    page: WebSource
+
+
+class SupplierItemDone(Struct, frozen=True):
+    """A part of the reply that has to be sent back as it is."""
+
+    item: SupplierItem
+
+
 class UsageUpdated(Struct, frozen=True):
     """The supplier's token counts so far; the last event wins. There may be none."""
 
@@ -247,6 +296,8 @@ class ReplyFinished(Struct, frozen=True):
     """The reply is complete. Nothing follows."""
 
     reason: StopReason
+    paused: bool = False
+    """True if the supplier waits to be asked to go on, with what it said so far."""
 
 
 class SupplierError(Struct, frozen=True):
@@ -273,10 +324,18 @@ ReplyEvent: TypeAlias = (
     | ToolCallStarted
     | ToolCallDelta
     | ToolCallDone
+    | WebSearchStarted
+    | WebSearchDone
+    | PageCited
+    | SupplierItemDone
     | UsageUpdated
     | ReplyFinished
     | SupplierError
 )
+
+
+PARAGRAPH = "\n\n"
+"""Stands between what a reply says before a web search and after it."""
 
 
 class ReplyBuilder:
@@ -285,7 +344,11 @@ class ReplyBuilder:
     def __init__(self) -> None:
         self.usage: Usage = NO_USAGE
         self.end: ReplyFinished | SupplierError | None = None
-        self._parts: list[ThinkingDone | ToolCallDone | list[str]] = []
+        self.searches = 0
+        """The web searches that the supplier bills."""
+        self.cited: dict[str, WebSource] = {}
+        """The pages that the reply cites, by their addresses."""
+        self._parts: list[ThinkingDone | ToolCallDone | SupplierItemDone | list[str]] = []
 
     def add(self, event: ReplyEvent) -> None:
         """Add one event."""
@@ -296,8 +359,12 @@ class ReplyBuilder:
                 written = self._parts[-1]
                 assert isinstance(written, list)
                 written.append(text)
-            case ThinkingDone() | ToolCallDone():
+            case ThinkingDone() | ToolCallDone() | SupplierItemDone():
                 self._parts.append(event)
+            case WebSearchDone():
+                self.searches += event.billed
+            case PageCited(page):
+                self.cited.setdefault(page.url, page)
             case UsageUpdated(usage):
                 self.usage = usage
             case ReplyFinished() | SupplierError():
@@ -308,7 +375,12 @@ class ReplyBuilder:
     @property
     def text(self) -> str:
         """The text of the reply so far."""
-        return "".join("".join(part) for part in self._parts if isinstance(part, list))
+        said: list[str] = []
+        for before, part in zip([None, *self._parts], self._parts, strict=False):
+            if isinstance(part, list):
+                said += [PARAGRAPH] if said and isinstance(before, SupplierItemDone) else []
+                said += part
+        return "".join(said)
 
     @property
     def calls(self) -> tuple[ToolCall, ...]:
@@ -320,8 +392,12 @@ class ReplyBuilder:
         return ModelMessage("assistant", tuple(map(_finish_part, self._parts)))
 
 
-def _finish_part(part: ThinkingDone | ToolCallDone | list[str]) -> MessagePart:
+def _finish_part(
+    part: ThinkingDone | ToolCallDone | SupplierItemDone | list[str],
+) -> MessagePart:
     match part:
+        case SupplierItemDone(item):
+            return item
         case ThinkingDone(thinking):
             return thinking
         case ToolCallDone(_, call):

@@ -4,6 +4,7 @@ The same ``Models`` is the schema of the file ``models.yml`` and what the daemon
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from decimal import Decimal
 from typing import Annotated, Literal, TypeAlias
 
 from msgspec import Meta, Struct
@@ -30,10 +31,20 @@ GATEWAY = "agentd"
 EngineName: TypeAlias = Literal["offline", "native", "codex", "claude-code", "acp"]
 
 _NEEDED: Mapping[str, tuple[str, ...]] = {"native": ("model", "supplier"), "acp": ("command",)}
+MAX_USD_PER_SEARCH = 1000
+_SEARCH = ("web_search", "web_search_price")
 _IDLE: Mapping[str, tuple[str, ...]] = {
     "native": ("command",),
-    "offline": ("model", "supplier", "command", "effort", "context", "max_output", "prices"),
+    "codex": _SEARCH,
+    "claude-code": _SEARCH,
+    "acp": _SEARCH,
+    "offline": (
+        *("model", "supplier", "command", "effort", "context", "max_output", "prices"),
+        *_SEARCH,
+    ),
 }
+_SEARCHING: tuple[Dialect, ...] = ("openai-responses", "anthropic")
+"""The dialects in which a model has a web search of its supplier beside other tools."""
 
 
 class Supplier(Struct, frozen=True):
@@ -77,8 +88,19 @@ class Model(Struct, frozen=True, kw_only=True):
     """Maximum tokens of a conversation; ``None``: unknown."""
     max_output: Annotated[int, Meta(ge=256, le=10_000_000)] | None = None
     """Maximum tokens of one reply, thinking included; ``None``: unknown."""
+    web_search: bool = False
+    """Offer the model its supplier's own web search; engine native only."""
+    web_search_price: Decimal | None = None
+    """USD for one search; ``None``: searches are not counted in costs."""
     prices: Prices | None = None
     """``None``: unknown, so only costs that the engine reports are counted."""
+
+    def __post_init__(self) -> None:
+        fee = self.web_search_price
+        if fee is not None and not (fee.is_finite() and 0 <= fee <= MAX_USD_PER_SEARCH):
+            raise ValueError(
+                f"web_search_price: {fee} is not a price; expected 0 to {MAX_USD_PER_SEARCH} USD"
+            )
 
 
 class Models(Struct, frozen=True):
@@ -143,6 +165,12 @@ def validate(models: Models) -> Iterator[tuple[tuple[str | int, ...], str]]:
             near = suggest_name(model.supplier, models.suppliers) or "; there are none yet"
             yield (*place, "supplier"), f'"{model.supplier}" is none of the suppliers{near}'
         yield from ((place, what) for what in _validate_engine(model))
+        supplier = models.suppliers.get(model.supplier)
+        if model.web_search and (supplier is None or supplier.dialect not in _SEARCHING):
+            known = " or ".join(_SEARCHING)
+            yield (*place, "web_search"), f"needs a supplier whose dialect is {known}"
+        elif model.web_search_price is not None and not model.web_search:
+            yield (*place, "web_search_price"), "means nothing without web_search; remove it"
     if GATEWAY in models.suppliers:
         yield ("suppliers", GATEWAY), f'"{GATEWAY}" is the name of the gateway; choose another'
     if models.default and models.default not in names:

@@ -1,5 +1,7 @@
 """The consistency of ``models.yml``, and the errors of a supplier that are never repeated."""
 
+from decimal import Decimal
+
 import msgspec
 import pytest
 
@@ -27,9 +29,46 @@ def test_a_model_is_found_by_its_name_and_a_wrong_one_names_the_nearest():
         models.find("sonet")
 
 
+@pytest.mark.parametrize(
+    ("model", "place", "said"),
+    [
+        (
+            make_native(supplier="agentd", web_search=True),
+            "web_search",
+            "needs a supplier whose dialect is openai-responses or anthropic",
+        ),
+        (make_native(supplier="chat", web_search=True), "web_search", "needs a supplier whose"),
+        (
+            make_native(web_search_price=Decimal("0.01")),
+            "web_search_price",
+            "means nothing without web_search; remove it",
+        ),
+    ],
+)
+def test_a_web_search_needs_a_supplier_that_has_one(model, place, said):
+    suppliers = {"anthropic": SUPPLIER, "chat": Supplier("openai-chat", "https://x.example")}
+    ((where, why),) = validate(Models("", suppliers, (model,)))
+    assert where == ("models", 0, place)
+    assert why.startswith(said)
+
+
+def test_other_engines_search_by_tools_of_their_own():
+    (problem,) = list_problems(
+        Model(name="x", engine="claude-code", supplier="anthropic", web_search=True)
+    )
+    assert problem[1] == '"web_search" means nothing to engine claude-code; remove it'
+
+
+@pytest.mark.parametrize("price", ["-1", "NaN", "1001"])
+def test_a_price_of_a_search_is_an_amount(price):
+    with pytest.raises(ValueError, match="expected 0 to 1000 USD"):
+        make_native(web_search=True, web_search_price=Decimal(price))
+
+
 def test_what_fits_together_is_no_contradiction():
     models = [
         make_native(),
+        make_native("searching", web_search=True, web_search_price=Decimal("0.01")),
         Model(name="offline", engine="offline"),
         Model(name="c", engine="claude-code"),
         Model(name="x", engine="codex", model="gpt", supplier="anthropic", command=("codex",)),

@@ -5,7 +5,7 @@ from typing import Any
 
 from tests.supplier.frames import CREATED, encode_named_event, render_openai_error
 from tests.supplier.request import Request
-from tests.supplier.steps import Answer, Call, Fail, Part, Refuse, Say, Think, Tokens
+from tests.supplier.steps import Answer, Call, Fail, Part, Refuse, Say, Search, Think, Tokens
 
 
 def render_stream(answer: Answer, request: Request, number: int) -> Iterator[bytes]:
@@ -37,8 +37,14 @@ def _iter_deltas(part: Part, item: dict[str, Any]) -> Iterator[dict[str, Any]]:
             for piece in part.split():
                 result = {"delta": piece, "logprobs": []}
                 yield {"type": "response.output_text.delta", **place, **result}
+            for number, note in enumerate(done["annotations"]):
+                result = {"annotation_index": number, "annotation": note}
+                yield {"type": "response.output_text.annotation.added", **place, **result}
             yield {"type": "response.output_text.done", **place, "text": text, "logprobs": []}
             yield {"type": "response.content_part.done", **place, "part": done}
+        case Search():
+            for state in ("in_progress", "searching", "completed"):
+                yield {"type": f"response.web_search_call.{state}"}
         case Think(text):
             place = {"summary_index": 0}
             done = item["summary"][0]
@@ -114,13 +120,30 @@ def _build_response(
     }
 
 
+def _build_search(search: Search, request: Request, place: str) -> dict[str, Any]:
+    """Return a search; the pages that it found are told only to those who ask for them."""
+    action: dict[str, Any] = {"type": "search", "query": search.query, "queries": [search.query]}
+    if "web_search_call.action.sources" in request.body.get("include", ()):
+        action["sources"] = [{"type": "url", "url": url} for url, _ in search.pages]
+    status = "failed" if search.problem else "completed"
+    return {"type": "web_search_call", "id": f"ws_{place}", "status": status, "action": action}
+
+
+def _cite(text: str, url: str, title: str) -> dict[str, Any]:
+    span = {"start_index": 0, "end_index": len(text)}
+    return {"type": "url_citation", **span, "url": url, "title": title}
+
+
 def _build_item(part: Part, request: Request, number: int, index: int) -> dict[str, Any]:
     place = f"{number}_{index}"
     match part:
         case Say(text):
-            content = {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+            notes = [_cite(text, *page) for page in part.cites]
+            content = {"type": "output_text", "text": text, "annotations": notes, "logprobs": []}
             result: dict[str, Any] = {"role": "assistant", "content": [content]}
             return {"type": "message", "id": f"msg_{place}", "status": "completed", **result}
+        case Search():
+            return _build_search(part, request, place)
         case Think(text, signature):
             summary = [{"type": "summary_text", "text": text}]
             hidden = {"summary": summary, "encrypted_content": signature}

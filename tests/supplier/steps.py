@@ -42,6 +42,8 @@ class Say(Struct, frozen=True):
 
     text: str
     cut: int = 0
+    cites: tuple[tuple[str, str], ...] = ()
+    """The pages that the text rests on: address and title."""
 
     def split(self) -> list[str]:
         """Return the text in the pieces that are streamed."""
@@ -90,7 +92,22 @@ class Call(Struct, frozen=True):
         return _cut(self.text, 12)
 
 
-Part: TypeAlias = Say | Think | Call
+class Search(Struct, frozen=True):
+    """A web search that the supplier carries out itself, in the dialects that have one.
+
+    ``pages`` are what it found: address and title. With a ``problem`` it found nothing.
+    """
+
+    query: str
+    pages: tuple[tuple[str, str], ...] = ()
+    problem: str = ""
+
+    def split(self) -> list[str]:
+        """Return its input, in one piece."""
+        return [json.dumps({"query": self.query})]
+
+
+Part: TypeAlias = Say | Think | Call | Search
 
 
 def say_in_one_event(size: int) -> Say:
@@ -164,6 +181,10 @@ class Answer(Struct, frozen=True):
         """Return the tool calls among the parts."""
         return (part for part in self.parts if isinstance(part, Call))
 
+    def count_searches(self) -> int:
+        """Return the number of web searches that found something."""
+        return sum(isinstance(part, Search) and not part.problem for part in self.parts)
+
     def join_text(self, kind: type[Say] | type[Think]) -> str:
         """Return the text of all parts of a kind."""
         return "".join(part.text for part in self.parts if isinstance(part, kind))
@@ -192,7 +213,7 @@ def normalize_step(made: Made) -> Answer | Refuse:
     """Return the long form of a step."""
     if isinstance(made, Answer | Refuse):
         return made
-    return Answer((made,) if isinstance(made, Say | Think | Call) else tuple(made))
+    return Answer((made,) if isinstance(made, Say | Think | Call | Search) else tuple(made))
 
 
 def _cut(text: str, size: int) -> list[str]:

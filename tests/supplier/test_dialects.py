@@ -19,13 +19,17 @@ from agentd.llm.conversation import (
 )
 from agentd.llm.dialects.gemini import upstream as gemini_upstream
 from agentd.llm.price import Usage
-from tests.supplier.steps import Answer, Call, Fail, Refuse, Say, Think, Tokens
+from tests.supplier.steps import Answer, Call, Fail, Refuse, Say, Search, Think, Tokens
 from tests.supplier.supplier import Supplier
 
 USED = Tokens(input=10, cached=20, written=3, output=9, reasoning=4)
 LOOK = Answer(
     (Think("Which?"), Say("I look around."), Call("ls", {"path": "/"}), Call("cat", {"path": "a"})),
     usage=USED,
+)
+PAGE = ("https://docs.example/tornado", "Tornado's documentation")
+SEARCHED = Answer(
+    (Search("tornado version", (PAGE,)), Say("It is 6.6.", cites=(PAGE,))), usage=USED
 )
 USER: list[Any] = [{"role": "user", "content": "What is there?"}]
 
@@ -109,6 +113,31 @@ class TestResponses:
         calls = [item for item in streamed.output if item.type == "function_call"]
         assert [call.arguments for call in calls] == ['{"path": "/"}', '{"path": "a"}']
 
+    def test_a_web_search_tells_its_pages_to_who_asks_for_them_and_what_the_reply_cites(
+        self, supplier: Supplier, openai_client: openai.OpenAI
+    ) -> None:
+        supplier.script(SEARCHED, SEARCHED)
+        with openai_client.responses.stream(
+            model="m",
+            input="x",
+            tools=[{"type": "web_search"}],
+            include=["web_search_call.action.sources"],
+        ) as stream:
+            events = [event.type for event in stream]
+            search, said = stream.get_final_response().output
+        assert search.type == "web_search_call" and search.action.type == "search"
+        assert search.action.query == "tornado version"
+        assert [one.url for one in search.action.sources or []] == [PAGE[0]]
+        assert "response.web_search_call.searching" in events
+        assert said.type == "message" and said.content[0].type == "output_text"
+        (note,) = said.content[0].annotations
+        assert note.type == "url_citation" and (note.url, note.title) == PAGE
+        whole = openai_client.responses.create(
+            model="m", input="x", tools=[{"type": "web_search"}]
+        ).output[0]
+        assert whole.type == "web_search_call" and whole.action.type == "search"
+        assert whole.action.sources is None
+
     def test_a_custom_tool_is_called_with_its_input_as_it_is(
         self, supplier: Supplier, openai_client: openai.OpenAI
     ) -> None:
@@ -130,6 +159,26 @@ class TestResponses:
 
 
 class TestMessages:
+    def test_a_web_search_is_a_request_and_a_result_and_the_reply_cites_its_pages(
+        self, supplier: Supplier, anthropic_client: anthropic.Anthropic
+    ) -> None:
+        supplier.script(SEARCHED, Search("x", problem="max_uses_exceeded"))
+        asked: dict[str, Any] = {"model": "m", "max_tokens": 99, "messages": USER}
+        with anthropic_client.messages.stream(**asked) as stream:
+            reply = stream.get_final_message()
+        use, result, said = reply.content
+        assert use.type == "server_tool_use" and use.input == {"query": "tornado version"}
+        assert result.type == "web_search_tool_result" and result.tool_use_id == use.id
+        assert isinstance(result.content, list)
+        assert [(one.url, one.title) for one in result.content] == [PAGE]
+        assert said.type == "text" and said.citations
+        (note,) = said.citations
+        assert note.type == "web_search_result_location" and (note.url, note.title) == PAGE
+        assert reply.usage.server_tool_use and reply.usage.server_tool_use.web_search_requests == 1
+        failed = anthropic_client.messages.create(**asked).content[1]
+        assert failed.type == "web_search_tool_result" and not isinstance(failed.content, list)
+        assert failed.content.error_code == "max_uses_exceeded"
+
     def test_a_whole_answer_and_a_stream_of_it_are_the_same(
         self, supplier: Supplier, anthropic_client: anthropic.Anthropic
     ) -> None:

@@ -16,6 +16,7 @@ from agentd.llm.conversation import (
     MessagePart,
     ModelMessage,
     Role,
+    SupplierItem,
     TextPart,
     Thinking,
     ToolCall,
@@ -24,7 +25,7 @@ from agentd.llm.conversation import (
 
 _ALLOWED = {
     "user": (TextPart, ImagePart, DocumentPart, ToolResult),
-    "assistant": (TextPart, Thinking, ToolCall),
+    "assistant": (TextPart, Thinking, ToolCall, SupplierItem),
 }
 
 
@@ -53,6 +54,17 @@ def normalize_messages(messages: Iterable[ModelMessage]) -> list[ModelMessage]:
         parts.sort(key=lambda part: not isinstance(part, ToolResult))
     _check_results(merged)
     return [ModelMessage(role, tuple(parts)) for role, parts in merged]
+
+
+def leave_out_supplier_items(messages: Iterable[ModelMessage]) -> tuple[ModelMessage, ...]:
+    """Return the messages without parts that belong to a tool that is not offered now."""
+    return tuple(
+        ModelMessage(
+            message.role,
+            tuple(part for part in message.parts if not isinstance(part, SupplierItem)),
+        )
+        for message in messages
+    )
 
 
 def _check_results(turns: list[tuple[Role, list[MessagePart]]]) -> None:

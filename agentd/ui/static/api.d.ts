@@ -1575,6 +1575,8 @@ export type Model = {
   effort?: string;
   context?: number | null;
   max_output?: number | null;
+  web_search?: boolean;
+  web_search_price?: number | null;
   prices?: Prices | null;
 };
 

@@ -161,7 +161,7 @@ def test_done_without_a_finish_reason_is_no_sound_end():
 def test_anthropics_stop_reasons(reason, stop):
     end = [{"type": "message_delta", "delta": {"stop_reason": reason}}, {"type": "message_stop"}]
     assert read_events(*end, dialect=anthropic_upstream, stream=encode_named_events) == [
-        ReplyFinished(stop)
+        ReplyFinished(stop, paused=reason == "pause_turn")
     ]
 
 

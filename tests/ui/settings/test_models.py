@@ -48,6 +48,37 @@ def test_models_are_added_edited_made_the_default_and_removed(ada: Person, site:
     assert "newer" not in Path(site.layout.models).read_text()
 
 
+def test_a_web_search_is_refused_where_a_supplier_has_none_and_kept_where_it_has(
+    ada: Person, site: Serving
+) -> None:
+    file = Path(site.layout.models)
+    before = file.read_text()
+    searching = "  searching: {dialect: anthropic, url: 'http://127.0.0.1:9'}\n"
+    try:
+        file.write_text(before.replace("suppliers:\n", f"suppliers:\n{searching}"))
+        page = ada.open("/settings/models")
+        page.get_by_role("button", name="Add a model").click()
+        dialog = page.get_by_role("dialog")
+        dialog.get_by_label(re.compile("^Name")).fill("finder")
+        dialog.get_by_label(re.compile("^Supplier")).select_option("agentd")
+        dialog.get_by_label(re.compile("^Model")).fill("m")
+        dialog.get_by_label(re.compile("^Web search")).check()
+        dialog.get_by_label("Price of a search").fill("0.01")
+        dialog.get_by_role("button", name="Add", exact=True).click()
+        expect(dialog.get_by_role("alert")).to_contain_text("needs a supplier whose dialect is")
+        dialog.get_by_label(re.compile("^Supplier")).select_option("searching")
+        dialog.get_by_role("button", name="Add", exact=True).click()
+        expect(find_row(page, "finder")).to_be_visible()
+        choose_from_menu(page, "finder", "Edit")
+        expect(dialog.get_by_label(re.compile("^Web search"))).to_be_checked()
+        expect(dialog.get_by_label("Price of a search")).to_have_value("0.01")
+        dialog.get_by_role("button", name="Save").click()
+        expect(dialog).to_have_count(0)
+        assert "web_search: true" in file.read_text()
+    finally:
+        file.write_text(before)
+
+
 def test_a_hand_edit_of_the_models_is_shown(ada: Person, site: Serving) -> None:
     """Row 34."""
     file = Path(site.layout.models)

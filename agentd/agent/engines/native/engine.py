@@ -43,6 +43,7 @@ from agentd.agent.engines.native.tool_calls import build_tool_definitions
 from agentd.agent.engines.native.tool_runner import ToolRunner
 from agentd.agent.engines.native.transcript_file import NoTranscripts, TranscriptStore
 from agentd.agent.engines.native.turn import NativeTurn, TurnLimits
+from agentd.agent.engines.native.web_search import describe_citations
 from agentd.agent.mcp_servers.turn_tools import McpTools
 from agentd.agent.text import sanitize
 from agentd.agent.tools.model import RunTask
@@ -122,7 +123,7 @@ class NativeEngine:
                 yield event
             for attempt in job.asking:
                 usage = job.turn.estimate_usage(attempt.draft)
-                yield UsageReported(usage, job.add_cost(usage))
+                yield UsageReported(usage, job.add_cost(usage, attempt.draft.searches))
                 if attempt.own:
                     job.turn.keep_words(attempt.draft)
             await job.save()
@@ -198,6 +199,8 @@ class NativeEngine:
             return
         draft = whole.draft
         job.turn.add_reply(draft)
+        if draft.cited:
+            yield describe_citations(draft.cited.values())
         if draft.text.strip():
             yield ReplyCompleted(draft.text, draft.usage, whole.price)
         elif draft.usage != NO_USAGE:
@@ -231,12 +234,12 @@ class NativeEngine:
             async with aclosing(sending) as words:
                 async for wrote in words:
                     yield wrote
-            attempt.price = job.add_cost(attempt.draft.usage)
+            attempt.price = job.add_cost(attempt.draft.usage, attempt.draft.searches)
             job.asking.remove(attempt)
             if attempt.problem is None:
                 yield attempt
                 return
-            if attempt.draft.usage != NO_USAGE:
+            if attempt.draft.usage != NO_USAGE or attempt.price:
                 yield UsageReported(attempt.draft.usage, attempt.price)
             match recovery.decide(attempt.problem, shown=bool(attempt.draft.text)):
                 case RetryAfter(seconds):

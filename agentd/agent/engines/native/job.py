@@ -113,9 +113,9 @@ class NativeJob(Struct, frozen=True):
         """The name under which the supplier remembers the conversation's beginning."""
         return f"agentd-{self.assignment.chat_id}"
 
-    def add_cost(self, usage: Usage) -> Decimal | None:
+    def add_cost(self, usage: Usage, searches: int = 0) -> Decimal | None:
         """Add the usage of a request to the turn, also of a sub-task; return its cost in USD."""
-        return (self.parent or self.turn).add_cost(usage)
+        return (self.parent or self.turn).add_cost(usage, searches)
 
     def explain_limit(self) -> str:
         """Explain why the turn must end; empty if it may continue."""

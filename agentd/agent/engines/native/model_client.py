@@ -7,8 +7,9 @@ from decimal import Decimal
 
 from msgspec import structs
 
-from agentd.agent.engine import ReplyDelta, ThinkingProgress
+from agentd.agent.engine import EngineEvent
 from agentd.agent.engines.native.supplier import SupplierProblem
+from agentd.agent.engines.native.web_search import ReplyProgress
 from agentd.core.errors import BadRequest, SupplierUnreachable, TooLarge
 from agentd.llm.conversation import (
     Conversation,
@@ -17,8 +18,6 @@ from agentd.llm.conversation import (
     ReplyEvent,
     ReplyFinished,
     SupplierError,
-    TextDelta,
-    ThinkingDelta,
 )
 from agentd.llm.dialects.anthropic import upstream as anthropic_upstream
 from agentd.llm.dialects.dialect import Dialect, join_url
@@ -70,9 +69,10 @@ class ModelClient:
         conversation: Conversation,
         seconds: float,
         attempt: Attempt,
-    ) -> AsyncGenerator[ReplyDelta | ThinkingProgress, None]:
+    ) -> AsyncGenerator[EngineEvent, None]:
         """Send one request that may take so long, and record the response in the attempt."""
         dialect = DIALECTS[access.dialect]
+        shown = ReplyProgress()
         total = min(self._timeouts.total, max(seconds, 1.0))
         try:
             request = UpstreamRequest(
@@ -88,14 +88,14 @@ class ModelClient:
             ):
                 async for event in events:
                     attempt.draft.add(event)
-                    if isinstance(event, TextDelta):
-                        yield ReplyDelta(event.text)
-                    elif isinstance(event, ThinkingDelta):
-                        yield ThinkingProgress(event.text)
+                    if progress := shown.read(event):
+                        yield progress
         except SupplierUnreachable as error:
             attempt.broken = error
         except (BadRequest, TooLarge) as error:
             attempt.broken = SupplierError("invalid_request", error.message)
+        for unfinished in shown.end():
+            yield unfinished
 
 
 async def _iter_events(

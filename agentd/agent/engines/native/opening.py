@@ -16,6 +16,7 @@ from agentd.llm.conversation import (
     MessagePart,
     ModelMessage,
     Role,
+    SupplierItem,
     TextPart,
     Thinking,
     ToolCall,
@@ -109,9 +110,11 @@ def _resume(
 
 
 def _drop_thinking(messages: Iterable[ModelMessage]) -> Iterator[ModelMessage]:
-    """Yield the messages without thinking: another model's is refused."""
+    """Yield the messages without thinking and searches: those of another model are refused."""
     for message in messages:
-        parts = tuple(part for part in message.parts if not isinstance(part, Thinking))
+        parts = tuple(
+            part for part in message.parts if not isinstance(part, Thinking | SupplierItem)
+        )
         if parts:
             yield ModelMessage(message.role, parts)
 

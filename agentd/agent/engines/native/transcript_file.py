@@ -26,6 +26,7 @@ from agentd.llm.conversation import (
     MessagePart,
     ModelMessage,
     Role,
+    SupplierItem,
     TextPart,
     Thinking,
     ToolCall,
@@ -65,7 +66,7 @@ class KeptTurn(Struct, frozen=True, tag="turn"):
 class KeptPart(Struct, frozen=True, omit_defaults=True):
     """A part of a message; its ``kind`` says which of the fields it has."""
 
-    kind: Literal["text", "image", "document", "call", "result", "thinking"]
+    kind: Literal["text", "image", "document", "call", "result", "thinking", "supplier"]
     text: str = ""
     id: str = ""
     name: str = ""
@@ -245,7 +246,7 @@ def _replace_file(path: str, data: bytes) -> bool:
     return True
 
 
-def _keep_part(part: MessagePart) -> KeptPart:
+def _keep_part(part: MessagePart) -> KeptPart:  # noqa: PLR0911 - one for each kind
     match part:
         case TextPart(text):
             return KeptPart("text", text=_clean(text))
@@ -260,6 +261,8 @@ def _keep_part(part: MessagePart) -> KeptPart:
         case ToolResult():
             content = tuple(map(_keep_part, part.content))
             return KeptPart("result", id=_clean(part.id), content=content, is_error=part.is_error)
+        case SupplierItem():
+            return KeptPart("supplier", dialect=part.dialect, data=_clean(part.data))
         case Thinking():
             return KeptPart(
                 "thinking",
@@ -278,6 +281,8 @@ def _restore_part(part: KeptPart) -> MessagePart:
             return ToolCall(part.id, part.name, part.arguments)
         case "result":
             return ToolResult(part.id, tuple(map(_restore_content, part.content)), part.is_error)
+        case "supplier":
+            return SupplierItem(part.dialect, part.data)
         case "thinking":
             return Thinking(part.dialect, part.text, part.signature, part.sealed)
 

@@ -23,6 +23,7 @@ from agentd.llm.conversation import (
     ImagePart,
     MessagePart,
     ModelMessage,
+    SupplierItem,
     TextPart,
     Thinking,
     ToolCall,
@@ -133,6 +134,8 @@ def _measure_part(part: MessagePart) -> int:
             content = _count_bytes(part.id) + _count_bytes(part.name) + _count_bytes(part.arguments)
         case ToolResult():
             content = _count_bytes(part.id) + sum(map(_measure_part, part.content))
+        case SupplierItem():
+            content = _count_bytes(part.data)
         case Thinking():
             content = (
                 _count_bytes(part.text) + _count_bytes(part.signature) + _count_bytes(part.sealed)

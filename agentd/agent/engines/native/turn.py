@@ -138,6 +138,7 @@ class NativeTurn:
             max_output=self._assignment.max_output,
             reasoning_effort=self._assignment.effort,
             show_thinking=self.shows_thinking,
+            web_search=self._assignment.web_search,
             cache_key=self._cache_key,
         )
 
@@ -145,11 +146,15 @@ class NativeTurn:
         """Halve the context budget: the last request was too long for the model."""
         self._budget = int(self._asked / self._bytes_per_token) // 2
 
-    def add_cost(self, usage: Usage) -> Decimal | None:
-        """Add the usage of one request; return its cost in USD, None without known prices."""
+    def add_cost(self, usage: Usage, searches: int = 0) -> Decimal | None:
+        """Add the usage and web searches of one request; return its cost in USD, None: unknown."""
+        fee = (self._assignment.web_search_price or Decimal(0)) * searches
         if self._prices is None or usage == NO_USAGE:
+            price = fee
+        else:
+            price = compute_cost(usage, self._prices) + fee
+        if not price and (self._prices is None or usage == NO_USAGE):
             return None
-        price = compute_cost(usage, self._prices)
         self._spent = sum_amounts((self._spent, price))
         return price
 
@@ -173,7 +178,8 @@ class NativeTurn:
         self._calibrate(draft.usage)
         said = draft.build_message()
         self.replied = self.replied or bool(draft.text.strip())
-        if draft.calls:
+        is_paused = isinstance(draft.end, ReplyFinished) and draft.end.paused
+        if draft.calls or (is_paused and said.parts):
             self.transcript = self.transcript.extend(said)
         elif isinstance(draft.end, ReplyFinished) and draft.end.reason == "length":
             self._missteps += 1

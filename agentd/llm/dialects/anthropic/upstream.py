@@ -13,11 +13,15 @@ from agentd.llm.conversation import (
     DocumentPart,
     ImagePart,
     MessagePart,
+    ModelMessage,
     NamedTool,
+    PageCited,
     ReplyEvent,
     ReplyFinished,
     ReplyStarted,
     StopReason,
+    SupplierItem,
+    SupplierItemDone,
     TextDelta,
     TextPart,
     Thinking,
@@ -27,12 +31,20 @@ from agentd.llm.conversation import (
     ToolCallDelta,
     ToolCallDone,
     ToolCallStarted,
+    ToolDefinition,
     ToolResult,
     UsageUpdated,
+    WebSearchDone,
+    WebSearchStarted,
+    WebSource,
 )
 from agentd.llm.dialects import stream_reader
 from agentd.llm.dialects.custom_tools import describe_function
-from agentd.llm.dialects.message_order import encode_arguments, normalize_messages
+from agentd.llm.dialects.message_order import (
+    encode_arguments,
+    leave_out_supplier_items,
+    normalize_messages,
+)
 from agentd.llm.dialects.stream_reader import (
     Fields,
     StreamReader,
@@ -58,6 +70,7 @@ _ANY_OBJECT = (
 """The instruction for callers who want JSON of any form; a schema is enforced by the API."""
 
 _MARK = {"type": "ephemeral"}
+_WEB_SEARCH: dict[str, object] = {"type": "web_search_20250305", "name": "web_search"}
 _FOREIGN = re.compile(r"[^A-Za-z0-9_-]")
 _STOPS: dict[str, StopReason] = {
     "max_tokens": "length",
@@ -93,20 +106,22 @@ def encode_request(conversation: Conversation, model: str, *, stream: bool = Tru
         body["system"] = [words | ({"cache_control": _MARK} if cached else {})]
     if stream:
         body["stream"] = True
-    if conversation.tools:
-        body["tools"] = [
-            {
-                "name": tool.name,
-                "description": describe_function(tool),
-                "input_schema": {"type": "object", **tool.schema},
-                **({"strict": True} if tool.strict else {}),
-            }
-            for tool in conversation.tools
-        ]
+    if conversation.tools or conversation.web_search:
+        hosted: list[dict[str, object]] = [_WEB_SEARCH] if conversation.web_search else []
+        body["tools"] = [*map(_encode_tool, conversation.tools), *hosted]
         body |= _encode_tool_choice(conversation)
     if conversation.stop_sequences:
         body["stop_sequences"] = list(conversation.stop_sequences)
     return msgspec.json.encode(body)
+
+
+def _encode_tool(tool: ToolDefinition) -> dict[str, object]:
+    return {
+        "name": tool.name,
+        "description": describe_function(tool),
+        "input_schema": {"type": "object", **tool.schema},
+        **({"strict": True} if tool.strict else {}),
+    }
 
 
 def create_reader() -> StreamReader:
@@ -215,7 +230,10 @@ def _encode_tool_choice(conversation: Conversation) -> dict[str, object]:
 
 def _encode_messages(conversation: Conversation, *, cached: bool) -> list[dict[str, object]]:
     found: list[dict[str, object]] = []
-    for message in normalize_messages(conversation.messages):
+    messages = conversation.messages
+    if not conversation.web_search:
+        messages = leave_out_supplier_items(messages)
+    for message in _drop_open_searches(normalize_messages(messages)):
         if blocks := [block for part in message.parts for block in _encode_part(part)]:
             found.append({"role": message.role, "content": blocks})
     # The supplier looks back some twenty blocks from a mark for what it remembers: with the mark
@@ -228,8 +246,31 @@ def _encode_messages(conversation: Conversation, *, cached: bool) -> list[dict[s
     return found
 
 
+def _drop_open_searches(messages: list[ModelMessage]) -> Iterator[ModelMessage]:
+    """Yield the messages without searches that have no result; the last one may go on with them."""
+    for message in messages:
+        items = [part for part in message.parts if isinstance(part, SupplierItem)]
+        if not items or message is messages[-1]:
+            yield message
+            continue
+        blocks = {id(item): msgspec.json.decode(item.data) for item in items}
+        results = {block.get("tool_use_id") for block in blocks.values()}
+        yield ModelMessage(
+            message.role,
+            tuple(
+                part
+                for part in message.parts
+                if id(part) not in blocks
+                or "tool_use_id" in blocks[id(part)]
+                or blocks[id(part)].get("id") in results
+            ),
+        )
+
+
 def _encode_part(part: MessagePart) -> Iterator[dict[str, object]]:
     match part:
+        case SupplierItem("anthropic"):
+            yield msgspec.json.decode(part.data)
         case TextPart(words):
             yield {"type": "text", "text": words}
         case ImagePart():
@@ -296,6 +337,8 @@ class _ReplyParser:
     def __init__(self) -> None:
         self._open: dict[int, _Block] = {}
         self._calls = 0
+        self._queries: dict[str, str] = {}
+        """What the web searches look for, by their ids."""
         self._counts: list[object] = []
         self._stop = ""
 
@@ -319,7 +362,7 @@ class _ReplyParser:
             case "message_stop":
                 for still in list(self._open):
                     yield from self._on_block_end(still)
-                yield ReplyFinished(self._get_stop_reason())
+                yield ReplyFinished(self._get_stop_reason(), self._stop == "pause_turn")
             case "error":
                 yield parse_error(fields)
 
@@ -338,7 +381,11 @@ class _ReplyParser:
         if block.index is not None:
             self._calls += 1
             yield ToolCallStarted(block.index, get_text(fields, "id"), get_text(fields, "name"))
+        if _is_search(fields):
+            yield WebSearchStarted()
         yield from self._add_piece(block, get_text(fields, "text") or get_text(fields, "thinking"))
+        for cited in get_objects(fields, "citations"):
+            yield from _read_citation(cited)
 
     def _on_delta(self, block: _Block, delta: Fields) -> Iterator[ReplyEvent]:
         match get_text(delta, "type"):
@@ -348,6 +395,8 @@ class _ReplyParser:
                 yield from self._add_piece(block, get_text(delta, "thinking"))
             case "input_json_delta":
                 yield from self._add_piece(block, get_text(delta, "partial_json"))
+            case "citations_delta":
+                yield from _read_citation(get_object(delta, "citation"))
             case "signature_delta":
                 block.signature += get_text(delta, "signature")
 
@@ -377,9 +426,57 @@ class _ReplyParser:
         elif block.kind == "thinking":
             thought = "".join(block.pieces)
             yield ThinkingDone(Thinking("anthropic", thought, block.signature))
+        elif _is_search(block.fields):
+            yield self._end_search_request(block)
+        elif block.kind == "web_search_tool_result":
+            query = self._queries.get(get_text(block.fields, "tool_use_id"), "")
+            yield _read_search_result(query, block.fields)
+            back = {"type": block.kind, "tool_use_id": block.fields.get("tool_use_id")}
+            yield _send_back({**back, "content": block.fields.get("content")})
         elif block.kind == "redacted_thinking":
             yield ThinkingDone(Thinking("anthropic", sealed=get_text(block.fields, "data")))
+
+    def _end_search_request(self, block: _Block) -> SupplierItemDone:
+        """Note what a web search looks for; its result is a block of its own."""
+        given: object = block.fields.get("input")
+        if block.pieces:
+            try:
+                given = msgspec.json.decode("".join(block.pieces))
+            except msgspec.DecodeError:
+                given = {}
+        request: dict[str, object] = given if isinstance(given, dict) else {}
+        number = get_text(block.fields, "id")
+        self._queries[number] = get_text(request, "query")
+        return _send_back(
+            {"type": block.kind, "id": number, "name": _WEB_SEARCH["name"], "input": request}
+        )
 
     def _get_stop_reason(self) -> StopReason:
         stop = _STOPS.get(self._stop, "end")
         return "tool_calls" if self._calls and stop == "end" else stop
+
+
+def _is_search(block: Fields) -> bool:
+    return (
+        get_text(block, "type") == "server_tool_use"
+        and get_text(block, "name") == _WEB_SEARCH["name"]
+    )
+
+
+def _read_search_result(query: str, block: Fields) -> WebSearchDone:
+    pages = tuple(
+        WebSource(get_text(one, "url"), get_text(one, "title"))
+        for one in get_objects(block, "content")
+        if get_text(one, "type") == "web_search_result"
+    )
+    problem = get_text(get_object(block, "content"), "error_code")
+    return WebSearchDone(query, pages, problem, not problem)
+
+
+def _read_citation(cited: Fields) -> Iterator[ReplyEvent]:
+    if get_text(cited, "type") == "web_search_result_location" and get_text(cited, "url"):
+        yield PageCited(WebSource(get_text(cited, "url"), get_text(cited, "title")))
+
+
+def _send_back(block: Fields) -> SupplierItemDone:
+    return SupplierItemDone(SupplierItem("anthropic", msgspec.json.encode(block).decode()))

@@ -1,6 +1,6 @@
 """OpenAI's Responses API, with nothing stored at the supplier."""
 
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterator
 
 import msgspec
 
@@ -13,9 +13,12 @@ from agentd.llm.conversation import (
     JsonFormat,
     ModelMessage,
     NamedTool,
+    PageCited,
     ReplyEvent,
     ReplyFinished,
     ReplyStarted,
+    SupplierItem,
+    SupplierItemDone,
     TextDelta,
     TextPart,
     Thinking,
@@ -28,6 +31,9 @@ from agentd.llm.conversation import (
     ToolDefinition,
     ToolResult,
     UsageUpdated,
+    WebSearchDone,
+    WebSearchStarted,
+    WebSource,
 )
 from agentd.llm.dialects import stream_reader
 from agentd.llm.dialects.custom_tools import ArgumentsWriter, unwrap_input, wrap_input
@@ -39,6 +45,7 @@ from agentd.llm.dialects.message_order import (
     format_effort,
     format_user,
     get_file_name,
+    leave_out_supplier_items,
     normalize_messages,
     render_result,
 )
@@ -68,6 +75,7 @@ _ITEM_FIELDS = ("type", "id", "summary", "content", "encrypted_content")
 
 _THINKING = ("response.reasoning_summary_text.delta", "response.reasoning_text.delta")
 _CALL_GROWS = ("response.function_call_arguments.delta", "response.custom_tool_call_input.delta")
+_WEB_SEARCH: dict[str, object] = {"type": "web_search"}
 _BETWEEN = "\n\n"
 """Stands between the paragraphs of a summary."""
 
@@ -83,14 +91,16 @@ def encode_request(conversation: Conversation, model: str, *, stream: bool = Tru
         raise BadRequest("The Responses API does not support stop sequences")
     if conversation.top_k is not None:
         raise BadRequest("OpenAI's models do not support top_k")
-    items = [*_encode_items(normalize_messages(conversation.messages))]
+    items = [*_encode_items(conversation)]
     body: dict[str, object] = {"model": model, "input": items, "store": False}
     if conversation.system:
         body["instructions"] = conversation.system
     if stream:
         body["stream"] = True
-    if conversation.tools:
-        body["tools"] = [_encode_tool(tool) for tool in conversation.tools]
+    includes = ["web_search_call.action.sources"] if conversation.web_search else []
+    if conversation.tools or conversation.web_search:
+        hosted: list[dict[str, object]] = [_WEB_SEARCH] if conversation.web_search else []
+        body["tools"] = [*(_encode_tool(tool) for tool in conversation.tools), *hosted]
         match conversation.tool_choice:
             case NamedTool(name):
                 freeform = {tool.name for tool in conversation.tools if tool.freeform}
@@ -104,7 +114,9 @@ def encode_request(conversation: Conversation, model: str, *, stream: bool = Tru
     if conversation.reasoning_effort:  # a model that does not think refuses to be asked for either
         summary = {"summary": "auto"} if conversation.show_thinking else {}
         body["reasoning"] = {"effort": format_effort(conversation.reasoning_effort), **summary}
-        body["include"] = ["reasoning.encrypted_content"]
+        includes.append("reasoning.encrypted_content")
+    if includes:
+        body["include"] = includes
     if conversation.temperature is not None:
         body["temperature"] = conversation.temperature
     if conversation.cache_key:
@@ -185,10 +197,13 @@ def parse_reasoning(item: Fields) -> Thinking:
     return Thinking("openai-responses", shown, sealed=sealed)
 
 
-def _encode_items(messages: Iterable[ModelMessage]) -> Iterator[object]:
+def _encode_items(conversation: Conversation) -> Iterator[object]:
     """Yield the messages as items; a result must be of the same kind as its call."""
     freeform: set[str] = set()
-    for message in messages:
+    messages = conversation.messages
+    if not conversation.web_search:
+        messages = leave_out_supplier_items(messages)
+    for message in normalize_messages(messages):
         yield from _encode_message(message, freeform)
         calls = (part for part in message.parts if isinstance(part, ToolCall))
         freeform = {call.id for call in calls if call.freeform}
@@ -210,6 +225,8 @@ def _encode_message(message: ModelMessage, freeform: Container[str]) -> Iterator
                 yield _encode_call(part)
             case Thinking("openai-responses") if part.sealed:
                 yield msgspec.Raw(part.sealed.encode())
+            case SupplierItem("openai-responses"):
+                yield msgspec.Raw(part.data.encode())
             case TextPart(words) if message.role == "assistant":
                 said = {"type": "output_text", "text": words}
                 yield {"type": "message", "role": "assistant", "content": [said]}
@@ -277,6 +294,8 @@ class _ReplyParser:
                 yield from self._start_call(at, get_object(fields, "item"))
             case _ if kind in _CALL_GROWS:
                 yield from self._on_call_delta(at, get_text(fields, "delta"))
+            case "response.output_text.annotation.added":
+                yield from _read_citation(get_object(fields, "annotation"))
             case "response.output_item.done":
                 yield from self._on_item_done(at, get_object(fields, "item"))
             case "response.completed" | "response.incomplete":
@@ -301,6 +320,9 @@ class _ReplyParser:
 
     def _start_call(self, at: int, item: Fields) -> Iterator[ReplyEvent]:
         kind = get_text(item, "type")
+        if kind == "web_search_call" and at not in self._heard:
+            self._heard.add(at)
+            yield WebSearchStarted()
         if kind in ("function_call", "custom_tool_call") and at not in self._calls:
             self._calls[at] = len(self._calls)
             if kind == "custom_tool_call":
@@ -326,6 +348,11 @@ class _ReplyParser:
                     words = get_text(part, "text") or get_text(part, "refusal")
                     if words and at not in self._heard:
                         yield TextDelta(words)
+                    for note in get_objects(part, "annotations"):
+                        yield from _read_citation(note)
+            case "web_search_call":
+                yield from self._start_call(at, item)
+                yield from _read_search(item)
             case "reasoning":
                 yield from self._on_reasoning(at, item)
             case "function_call":
@@ -368,3 +395,34 @@ class _ReplyParser:
             yield ReplyFinished("length")
         else:
             yield ReplyFinished("tool_calls" if self._calls else "end")
+
+
+def _read_search(item: Fields) -> Iterator[ReplyEvent]:
+    """Yield a web search, and what has to be sent back of it: all but the pages it found.
+
+    The model may also open a page or look for words in one; a search may have several queries.
+    """
+    action = get_object(item, "action")
+    kind = get_text(action, "type")
+    queries = action.get("queries")
+    words = [one for one in queries if isinstance(one, str)] if isinstance(queries, list) else []
+    query = get_text(action, "query") or " · ".join(words) or get_text(action, "url")
+    if kind == "find_in_page":
+        query = f"{get_text(action, 'pattern')} in {get_text(action, 'url')}"
+    sources = (WebSource(get_text(one, "url")) for one in get_objects(action, "sources"))
+    failed = get_text(item, "status") == "failed"
+    yield WebSearchDone(
+        query,
+        tuple(page for page in sources if page.url),
+        "the supplier's search failed" if failed else "",
+        kind in ("", "search") and not failed,
+    )
+    sent_back = {name: value for name, value in action.items() if name != "sources"}
+    back = {name: item[name] for name in ("type", "id", "status") if item.get(name) is not None}
+    data = msgspec.json.encode({**back, "action": sent_back}).decode()
+    yield SupplierItemDone(SupplierItem("openai-responses", data))
+
+
+def _read_citation(note: Fields) -> Iterator[ReplyEvent]:
+    if get_text(note, "type") == "url_citation" and get_text(note, "url"):
+        yield PageCited(WebSource(get_text(note, "url"), get_text(note, "title")))

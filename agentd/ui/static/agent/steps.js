@@ -11,12 +11,13 @@ import { diffBoxes, diffCounts, parseDiff } from "../parts/diff.js";
 const KINDS = {
   read: ["eye", "Read"], list: ["folder", "Listed"], find: ["search", "Looked for"], search: ["search", "Searched"],
   count: ["search", "Counted"], outline: ["rows", "Outlined"], edit: ["pencil", "Edited"], write: ["pencil", "Wrote"],
-  run: ["terminal", "Ran"], git: ["branch", "Looked at git"], fetch: ["globe", "Opened"], stop: ["stop", "Stopped"],
+  run: ["terminal", "Ran"], git: ["branch", "Looked at git"], fetch: ["globe", "Opened"], websearch: ["globe", "Searched the web for"], cite: ["link", "Cited"], stop: ["stop", "Stopped"],
   approval: ["shield", "Asked"], plan: ["rows", "Planned"], agent: ["spark", "Started an agent"],
 };
 
 /** @type {[RegExp, keyof typeof KINDS][]} */
 const NAMES = [
+  [/^web_?search$/i, "websearch"], [/^web_citations$/, "cite"],
   [/^stop$/, "stop"], [/^approval$/, "approval"], [/git/i, "git"], [/todo|plan/i, "plan"], [/^(task|agent)$/i, "agent"],
   [/web|fetch|http|browse/i, "fetch"], [/bash|shell|command|exec|terminal/i, "run"], [/edit|patch|replace|change/i, "edit"],
   [/write|create/i, "write"], [/grep|search/i, "search"], [/glob|find/i, "find"], [/list|^ls$/i, "list"],
@@ -111,7 +112,7 @@ export function stepsSummary(messages) {
   const number = (/** @type {string[]} */ ...wanted) => kinds.filter((kind) => wanted.includes(kind)).length;
   const parts = [
     [number("read", "outline"), "read", "file"], [number("edit", "write"), "changed", "file"],
-    [number("run"), "ran", "command"], [number("search", "find"), "searched", "time"],
+    [number("run"), "ran", "command"], [number("search", "find", "websearch"), "searched", "time"],
   ].filter(([times]) => times).map(([times, verb, noun]) => `${verb} ${times} ${noun}${times === 1 ? "" : "s"}`);
   return [`${kinds.length} ${kinds.length === 1 ? "step" : "steps"}`, parts.join(", ")].filter(Boolean).join(" · ");
 }

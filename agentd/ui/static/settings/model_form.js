@@ -50,6 +50,7 @@ function form(name, before, suppliers, close, done) {
     command: el("textarea", { class: "input mono", rows: 2, spellcheck: "false", value: (before.command ?? []).join("\n") }),
     effort: text(before.effort, { placeholder: "low, medium, high" }), context: text(before.context, { inputmode: "numeric" }),
     maxOutput: text(before.max_output, { inputmode: "numeric" }),
+    webSearch: el("input", { type: "checkbox", checked: Boolean(before.web_search) }), searchPrice: text(before.web_search_price, { inputmode: "decimal", placeholder: "0.01" }),
     input: text(before.prices?.input, { inputmode: "decimal" }), output: text(before.prices?.output, { inputmode: "decimal" }),
   };
   inputs.engine.addEventListener("change", () => (engine.value = inputs.engine.value));
@@ -76,6 +77,8 @@ function form(name, before, suppliers, close, done) {
       when(modelled, labelled("Effort", inputs.effort)),
       when(modelled, labelled("Context", inputs.context, "The maximum number of input tokens.")),
       when(["native"], labelled("Longest reply", inputs.maxOutput, "The maximum number of tokens, including thinking; empty if unknown.")),
+      when(["native"], el("label", { class: "checked" }, inputs.webSearch, el("span", null, "Web search", el("small", null, "The supplier's own (Responses and Anthropic), billed beside tokens.")))),
+      when(["native"], labelled("Price of a search", inputs.searchPrice, "USD; empty: searches are not in the costs.")),
       when(modelled, labelled("Price of input", inputs.input, "USD per million tokens.")),
       when(modelled, labelled("Price of output", inputs.output, "USD per million tokens."))));
 }
@@ -95,6 +98,11 @@ function read(inputs, before) {
   if (engine !== "native" && value("command")) wish.command = value("command").split("\n").map((word) => word.trim()).filter(Boolean);
   if (value("context")) wish.context = Number(value("context"));
   if (value("maxOutput")) wish.max_output = Number(value("maxOutput"));
+  const search = inputs["webSearch"];
+  if (engine === "native" && search instanceof HTMLInputElement && search.checked) {
+    wish.web_search = true;
+    if (value("searchPrice")) wish.web_search_price = value("searchPrice");
+  }
   if (value("input") || value("output")) wish.prices = { ...tidy(before.prices), input: value("input") || "0", output: value("output") || "0" };
   return wish;
 }
