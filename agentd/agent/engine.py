@@ -14,6 +14,7 @@ from msgspec import Struct
 from agentd.chats.approval import ApprovalKind
 from agentd.chats.model import Message
 from agentd.core.clock import Timestamp
+from agentd.llm.conversation import ImagePart
 from agentd.llm.price import NO_USAGE, Usage
 
 
@@ -40,6 +41,10 @@ class TurnRequest(Struct, frozen=True):
     """The id of the prompt's message in the history; 0: unknown."""
     command: tuple[str, ...] = ()
     """The program of an external engine with its arguments; empty: the engine's default."""
+    images: tuple[ImagePart, ...] = ()
+    """The prompt's images, for programs that take their bytes; the prompt names their files."""
+    priced: bool = False
+    """True if the prices of the model are known: costs are computed from its tokens."""
     skill: str = "none"
     instructions: str = ""
     """The chat's system prompt and its skill's text, for engines without skills."""

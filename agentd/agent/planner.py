@@ -147,6 +147,7 @@ class TurnPlanner:
             web_search=bool(model and model.web_search),
             web_search_price=model.web_search_price if model else None,
             message=turn.given.message,
+            priced=bool(model and model.prices),
             command=model.command if model else (),
             skill=chat.skill,
             instructions="\n\n".join(part for part in (chat.system_prompt, skill) if part),

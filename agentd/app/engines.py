@@ -3,8 +3,11 @@
 They are much code, so this module is imported when the first turn begins: a daemon starts sooner.
 """
 
+import asyncio
 from collections.abc import Callable
 from functools import partial
+
+from msgspec import structs
 
 from agentd.agent.custom_commands.expansion import CommandEngine
 from agentd.agent.custom_commands.store import CommandDirectory
@@ -37,6 +40,8 @@ from agentd.settings.model import Settings
 from agentd.storage.layout import Layout
 from agentd.system.process import MARK
 from agentd.workspace.git.repository import GitRepository
+from agentd.workspace.uploads.named import read_named_images
+from agentd.workspace.uploads.rules import FOLDER
 
 
 def build_engines(
@@ -184,8 +189,19 @@ class _ProgramEngines:
         # Codex starts them without its own variables, and so without the turn's mark.
         return tuple(mark_server(server, {MARK: given.turn_tag}) for server in servers)
 
+    async def _attach_images(self, given: TurnRequest) -> TurnRequest:
+        """Return the request with the uploaded images that its prompt names.
+
+        A prompt that is sent again has them in the program's session.
+        """
+        if f"{FOLDER}/" not in given.prompt or (given.is_retry and given.engine_state):
+            return given
+        images = await asyncio.to_thread(read_named_images, self._bounds.folder, given.prompt)
+        return structs.replace(given, images=images)
+
     async def prepare_codex(self, given: TurnRequest) -> tuple[ProgramLaunch, EngineConversation]:
         """Prepare a turn of Codex, by its app server."""
+        given = await self._attach_images(given)
         endpoint = await self._book.get_endpoint(given.supplier)
         command = self._now().codex_command
         servers = await self._list_servers("codex", given)
@@ -194,6 +210,7 @@ class _ProgramEngines:
 
     async def prepare_claude(self, given: TurnRequest) -> tuple[ProgramLaunch, EngineConversation]:
         """Prepare a turn of Claude Code, by its stream of JSON."""
+        given = await self._attach_images(given)
         endpoint = await self._book.get_endpoint(given.supplier)
         config = render_for_claude(await self._list_servers("claude-code", given))
         launched = claude_launch(given, self._now().claude_command, endpoint, config)
@@ -201,6 +218,7 @@ class _ProgramEngines:
 
     async def prepare_acp(self, given: TurnRequest) -> tuple[ProgramLaunch, EngineConversation]:
         """Prepare a turn of any agent that speaks the Agent Client Protocol."""
+        given = await self._attach_images(given)
         endpoint = await self._book.get_endpoint(given.supplier)
         command = self._now().acp_command
         prices = self._book.get_prices(given.supplier, given.model)

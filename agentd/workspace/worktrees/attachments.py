@@ -10,6 +10,7 @@ import shutil
 from contextlib import suppress
 from os.path import join
 
+from agentd.workspace.uploads.named import list_named_uploads
 from agentd.workspace.uploads.rules import FOLDER
 
 log = logging.getLogger(__name__)
@@ -25,20 +26,17 @@ def copy_attachments(workspace: str, folder: str, prompt: str) -> None:
 
     What cannot be copied is logged: the agent does not find it, and says so.
     """
-    if f"{FOLDER}/" not in prompt:
-        return
     source, target = join(workspace, FOLDER), join(os.path.realpath(folder), FOLDER)
     try:
-        with os.scandir(source) as entries:
-            files = [one.name for one in entries if one.is_file(follow_symlinks=False)]
-        named = [name for name in files if f"{FOLDER}/{name}" in prompt]
+        named = list_named_uploads(workspace, prompt)
         if not named:
             return
         os.makedirs(target, exist_ok=True)
         if os.path.realpath(target) != target:  # a link, perhaps to where nobody may write
             log.warning("%s leads elsewhere, so uploads are not copied there", target)
             return
-        for name in (*(one for one in files if one == _IGNORED), *named):
+        ignored = [_IGNORED] if os.path.isfile(join(source, _IGNORED)) else []
+        for name in (*ignored, *named):
             _copy(join(source, name), join(target, name), join(target, _PARTIAL))
     except OSError as error:
         log.warning("uploads are not copied to %s: %s", target, error.strerror)

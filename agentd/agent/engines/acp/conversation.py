@@ -42,6 +42,7 @@ from agentd.agent.engines.external.json_rpc import (
 )
 from agentd.agent.mcp_servers.handover import render_for_acp
 from agentd.agent.mcp_servers.model import ReadyServer
+from agentd.llm.conversation import ImagePart
 from agentd.llm.price import NO_USAGE, Usage
 
 VERSION = 1
@@ -252,10 +253,15 @@ class AcpConversation:
             yield self._peer.request("session/set_model", given)
             return
         self._prompting = True
-        yield self._send_prompt(build_prompt(self._assignment, self._state, fresh=self._fresh))
+        words = build_prompt(self._assignment, self._state, fresh=self._fresh)
+        yield self._send_prompt(words, self._assignment.images)
 
-    def _send_prompt(self, words: str) -> Step:
+    def _send_prompt(self, words: str, images: Sequence[ImagePart] = ()) -> Step:
+        """Send a prompt, with images where the agent takes them."""
         prompt = [{"type": "text", "text": words}]
+        able = get_path(self._agent, "agentCapabilities", "promptCapabilities", "image") is True
+        for one in images if able else ():
+            prompt.append({"type": "image", "mimeType": one.media_type, "data": one.data})
         return self._peer.request("session/prompt", {"sessionId": self._session, "prompt": prompt})
 
     def _save_state(self) -> EngineStateSaved:

@@ -69,6 +69,10 @@ def _build_provider(
         model["cost"] = {name: float(prices.get_rate(name)[0]) for name in buckets}
     # It reports costs only for a model whose limit it knows.
     context = assignment.context or _USUAL_CONTEXT
+    if assignment.images or any("uploads/" in one.text for one in assignment.history):
+        # Without it, opencode leaves images out, also those of earlier prompts of the session.
+        model["attachment"] = True
+        model["modalities"] = {"input": ["text", "image"], "output": ["text"]}
     model["limit"] = {"context": context, "output": min(context, 32_000)}
     return {
         "npm": "@ai-sdk/openai-compatible",

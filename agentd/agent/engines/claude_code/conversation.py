@@ -57,7 +57,7 @@ class ClaudeConversation:
         self._resumes = ClaudeState.parse(assignment.engine_state).session
         """The session to resume, while it may still exist."""
         self._session = ""
-        self._events = ClaudeEvents(bounds)
+        self._events = ClaudeEvents(bounds, priced=assignment.priced)
         self._questions = ClaudeQuestions(bounds)
         self._spent_before = Decimal(0)
         """USD that the session had cost before this turn, since a resumed one keeps counting."""
@@ -123,9 +123,21 @@ class ClaudeConversation:
 
     def _send_prompt(self) -> Step:
         self._prompted = True
-        content = {"role": "user", "content": self._build_prompt()}
+        content = {"role": "user", "content": self._build_content()}
         message = {"type": "user", "message": content, "parent_tool_use_id": None}
         return SendLine(msgspec.json.encode({**message, "session_id": self._resumes}))
+
+    def _build_content(self) -> object:
+        """Return the prompt, with its images as blocks."""
+        images = [
+            {
+                "type": "image",
+                "source": {"type": "base64", "media_type": one.media_type, "data": one.data},
+            }
+            for one in self._assignment.images
+        ]
+        text = self._build_prompt()
+        return [{"type": "text", "text": text}, *images] if images else text
 
     def _build_prompt(self) -> str:
         assignment = self._assignment

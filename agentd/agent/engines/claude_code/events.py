@@ -39,9 +39,12 @@ class ClaudeEvents:
     follows it: until then it may be the last one, which carries the cost. Messages of subagents
     have a tool use as parent: their tools and tokens are reported, their text is the tool's
     outcome.
+
+    With ``priced``, costs are computed from the tokens: Claude Code counts by its own prices.
     """
 
-    def __init__(self, bounds: WorkspaceBounds) -> None:
+    def __init__(self, bounds: WorkspaceBounds, *, priced: bool = False) -> None:
+        self._priced = priced
         self.replied = False
         self.problem = ""
         """Claude Code's own text in place of a reply: the reason for its absence."""
@@ -113,12 +116,13 @@ class ClaudeEvents:
         said, self._held = "".join(self._held), []
         if said.strip():
             self.replied = True
-            yield ReplyCompleted(said, self._ledger.take_new(), cost)
+            yield ReplyCompleted(said, self._ledger.take_new(), None if self._priced else cost)
 
     def finish(self, cost: Decimal | None, fallback: str = "") -> Iterator[Step]:
         """Report the end of the turn and its cost; ``fallback`` is its reply if there was none."""
         if fallback.strip() and not self.replied and not self._held:
             self._held = [fallback]
+        cost = None if self._priced else cost
         events = list(self.flush_reply(cost))
         usage = NO_USAGE if events else self._ledger.take_new()
         yield from events

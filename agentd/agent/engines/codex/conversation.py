@@ -190,9 +190,13 @@ class CodexConversation:
         if self._starting_servers or not self._waiting_prompt:
             return
         prompt, self._waiting_prompt = self._waiting_prompt, ""
+        images = [
+            {"type": "image", "url": f"data:{one.media_type};base64,{one.data}"}
+            for one in self._assignment.images
+        ]
         given: dict[str, object] = {
             "threadId": self._events.thread,
-            "input": [{"type": "text", "text": prompt, "text_elements": []}],
+            "input": [{"type": "text", "text": prompt, "text_elements": []}, *images],
         }
         if self._assignment.effort:
             given["effort"] = self._assignment.effort

@@ -27,13 +27,12 @@ BEHAVIOURS: Mapping[str, str] = {
     "system_prompt": "a chat's system prompt reaches the model",
     "skill": "a chat's skill reaches the model",
     "project_files": "the project's instructions reach the model",
+    "images": "an uploaded image that a prompt names reaches the model as an image",
+    "mcp": "a tool of an MCP server is asked for, used, and its result reaches the model",
 }
 
 MISSING: Mapping[tuple[str, str], str] = {
     ("native", "crash"): "The native engine has no program: it is a part of the daemon.",
-    ("claude-code", "cost"): (
-        "Tokens are right; what is booked is the cost that Claude Code reports by its own prices."
-    ),
     ("opencode", "cost"): (
         "The cost is right; opencode reports the tokens of a turn's last call only."
     ),

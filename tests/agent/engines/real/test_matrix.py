@@ -3,11 +3,16 @@
 The cells are in ``matrix.py``. One daemon serves the tests of an engine, one after another.
 """
 
+import base64
 import json
 import os
+import re
 import shutil
 import signal
+import struct
 import subprocess
+import sys
+import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack
 from decimal import Decimal
@@ -49,6 +54,14 @@ ADDED = """apply_patch <<'EOF'
 *** End Patch
 EOF"""
 ONE_CALL = Tokens(input=1000, cached=400, output=50)
+MCP_SERVER = Path(__file__).parents[2] / "mcp_servers" / "sdk_server.py"
+MCP_TOOLS = {
+    "native": ("mcp__tea__environment", ""),
+    "codex": ("environment", "mcp__tea"),
+    "claude-code": ("mcp__tea__environment", ""),
+    "opencode": ("tea_environment", ""),
+}
+"""The name that each engine gives to the server's tool, and its namespace."""
 SMALL = "scripted-small"
 SLEEP = "sleep 300.75"
 
@@ -406,6 +419,67 @@ def test_skill(site: Site) -> None:
 def test_project_files(site: Site) -> None:
     site.converse("Begin.", Say("Done."))
     assert "Use tabs in this project." in json.dumps(site.supplier.requests[-1].body)
+
+
+def make_png() -> bytes:
+    """Return a picture of eight by eight random dots."""
+
+    def make_chunk(kind: bytes, data: bytes) -> bytes:
+        checksum = zlib.crc32(kind + data)
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", checksum)
+
+    rows = b"".join(b"\0" + os.urandom(24) for _ in range(8))
+    head = struct.pack(">IIBBBBB", 8, 8, 8, 2, 0, 0, 0)
+    chunks = ((b"IHDR", head), (b"IDAT", zlib.compress(rows)), (b"IEND", b""))
+    return b"\x89PNG\r\n\x1a\n" + b"".join(make_chunk(*chunk) for chunk in chunks)
+
+
+def read_pixels(png: bytes) -> bytes:
+    """Return what a picture shows: programs may write it anew."""
+    found = b""
+    place = 8
+    while place < len(png):
+        (size,) = struct.unpack(">I", png[place : place + 4])
+        if png[place + 4 : place + 8] == b"IDAT":
+            found += png[place + 8 : place + 8 + size]
+        place += size + 12
+    return zlib.decompress(found)
+
+
+def test_images(site: Site) -> None:
+    picture = make_png()
+    upload = site.workspace / "uploads" / "dots.png"
+    upload.parent.mkdir(exist_ok=True)
+    upload.write_bytes(picture)
+    looking = [Call("view_file", {"path": "uploads/dots.png"})] if site.engine == "native" else []
+    site.converse("What is this?\n\nAttached files:\n- uploads/dots.png", *looking, Say("Dots."))
+    sent = json.dumps(site.supplier.requests[-1].body)
+    images = [
+        base64.b64decode(found) for found in re.findall(r'"(?:[^"]*base64,)?(iVBOR[^"]+)"', sent)
+    ]
+    assert [read_pixels(image) for image in images] == [read_pixels(picture)]
+
+
+def test_mcp(site: Site) -> None:
+    pytest.importorskip("mcp", reason="mcp is not installed: pip install '.[test]'")
+    file = site.served.folder / "config" / "mcp.yml"
+    command = [sys.executable, "-W", "ignore", str(MCP_SERVER), "stdio"]
+    environment = {"TEA_TOKEN": "mint-0123456789"}
+    tea = {"name": "tea", "command": command, "env": environment}
+    file.write_text(json.dumps({"servers": [tea]}))
+    file.chmod(0o600)
+    name, namespace = MCP_TOOLS[site.engine]
+    try:
+        chat = site.create_chat(
+            "Which tea?", Call(name, {"name": "TEA_TOKEN"}, namespace), Say("It is mint.")
+        )
+        (question,) = site.answer(chat, "allow")
+        messages = site.caller.wait_until_idle(chat)
+    finally:
+        file.unlink()
+    assert "environment" in question["tool"] + question["subject"]
+    assert list_said(messages)[-1] == ("assistant", "It is mint.")
+    assert "mint-0123456789" in json.dumps(site.supplier.requests[-1].body)
 
 
 def test_every_behaviour_has_a_test_and_the_readme_shows_the_table() -> None:
