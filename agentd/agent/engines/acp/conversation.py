@@ -25,6 +25,7 @@ from agentd.agent.engines.acp.session import (
     choose_model,
     choose_options,
     parse_state,
+    render_blocks,
     render_state,
 )
 from agentd.agent.engines.acp.usage import CostMeter, read_usage
@@ -248,8 +249,7 @@ class AcpConversation:
             yield self._peer.request("session/set_config_option", given)
             return
         if self._model:
-            given = {"sessionId": self._session, "modelId": self._model}
-            self._model = ""
+            given, self._model = {"sessionId": self._session, "modelId": self._model}, ""
             yield self._peer.request("session/set_model", given)
             return
         self._prompting = True
@@ -257,12 +257,8 @@ class AcpConversation:
         yield self._send_prompt(words, self._assignment.images)
 
     def _send_prompt(self, words: str, images: Sequence[ImagePart] = ()) -> Step:
-        """Send a prompt, with images where the agent takes them."""
-        prompt = [{"type": "text", "text": words}]
-        able = get_path(self._agent, "agentCapabilities", "promptCapabilities", "image") is True
-        for one in images if able else ():
-            prompt.append({"type": "image", "mimeType": one.media_type, "data": one.data})
-        return self._peer.request("session/prompt", {"sessionId": self._session, "prompt": prompt})
+        blocks = render_blocks(words, images, self._agent)
+        return self._peer.request("session/prompt", {"sessionId": self._session, "prompt": blocks})
 
     def _save_state(self) -> EngineStateSaved:
         return EngineStateSaved(

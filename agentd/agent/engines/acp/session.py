@@ -1,6 +1,6 @@
 """A session of an ACP agent: its saved state, its prompt and its options."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 
 import msgspec
@@ -13,7 +13,8 @@ from agentd.agent.engines.external.common import (
     build_resume_prompt,
     digest_instructions,
 )
-from agentd.agent.engines.external.json_rpc import get_text, iter_list
+from agentd.agent.engines.external.json_rpc import get_path, get_text, iter_list
+from agentd.llm.conversation import ImagePart
 
 LOST = "The earlier session is gone. A new one was started with the latest messages of this chat."
 
@@ -48,6 +49,18 @@ def build_prompt(assignment: TurnRequest, memory: AcpState, *, fresh: bool) -> s
         return build_first_prompt(assignment.prompt, assignment.history, assignment.instructions)
     heeded = digest_instructions(assignment.instructions) == memory.instructions
     return build_resume_prompt(assignment, "" if heeded else assignment.instructions)
+
+
+def render_blocks(
+    words: str, images: Sequence[ImagePart], agent: object
+) -> list[Mapping[str, str]]:
+    """Return a prompt's blocks, with images where the agent (its ``initialize``) takes them."""
+    able = get_path(agent, "agentCapabilities", "promptCapabilities", "image") is True
+    shown = [
+        {"type": "image", "mimeType": one.media_type, "data": one.data}
+        for one in (images if able else ())
+    ]
+    return [{"type": "text", "text": words}, *shown]
 
 
 def choose_options(session: object, assignment: TurnRequest) -> Iterator[tuple[str, str]]:

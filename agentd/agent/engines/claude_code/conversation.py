@@ -23,6 +23,7 @@ from agentd.agent.engines.external.common import (
     WorkspaceBounds,
     build_first_prompt,
     build_resume_prompt,
+    render_note,
 )
 from agentd.agent.engines.external.conversation import (
     ProgramLaunch,
@@ -80,7 +81,14 @@ class ClaudeConversation:
             yield from handle(self, given)
 
     def on_decision(self, ask: str, answer: ApprovalAnswer) -> Iterator[Step]:
-        """Send the decision to Claude Code."""
+        """Send the decision to Claude Code, and a note with what is allowed as a message.
+
+        A denial has a place for the person's words; other words reach the model with the results of
+        the tools.
+        """
+        subject = self._questions.get_subject(ask)
+        if answer.allowed and answer.note and subject and not self._stopping:
+            yield self._say(render_note(answer, subject))
         yield from self._questions.on_decision(ask, answer)
 
     def stop(self) -> Iterator[Step]:
@@ -123,8 +131,12 @@ class ClaudeConversation:
 
     def _send_prompt(self) -> Step:
         self._prompted = True
-        content = {"role": "user", "content": self._build_content()}
-        message = {"type": "user", "message": content, "parent_tool_use_id": None}
+        return self._say(self._build_content())
+
+    def _say(self, content: object) -> SendLine:
+        """Return a message of the person."""
+        said = {"role": "user", "content": content}
+        message = {"type": "user", "message": said, "parent_tool_use_id": None}
         return SendLine(msgspec.json.encode({**message, "session_id": self._resumes}))
 
     def _build_content(self) -> object:

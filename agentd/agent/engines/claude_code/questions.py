@@ -31,6 +31,8 @@ class ClaudeQuestions:
         self._bounds = bounds
         self._open: dict[str, object] = {}
         """The input of the tool."""
+        self._subjects: dict[str, str] = {}
+        """What each question is about."""
         self._closed = False
 
     def on_request(self, given: object) -> Iterator[Step]:
@@ -45,7 +47,13 @@ class ClaudeQuestions:
             yield _build_response(number, _render_denial(STOPPED))
         elif number and number not in self._open:
             self._open[number] = get_path(given, "request", "input")
-            yield AskApproval(number, self._build_question(tool, get_path(given, "request")))
+            question = self._build_question(tool, get_path(given, "request"))
+            self._subjects[number] = question.subject
+            yield AskApproval(number, question)
+
+    def get_subject(self, ask: str) -> str:
+        """Return what an open question is about; empty: it is not open."""
+        return self._subjects.get(ask, "") if ask in self._open else ""
 
     def on_decision(self, ask: str, answer: ApprovalAnswer) -> Iterator[Step]:
         """Send the decision."""

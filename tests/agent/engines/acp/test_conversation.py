@@ -34,6 +34,7 @@ from agentd.agent.engines.external.conversation import (
     TurnDone,
 )
 from agentd.chats.model import Message
+from agentd.llm.conversation import ImagePart
 from agentd.llm.price import Usage
 from tests.agent.engines.conversing import (
     TRANSCRIPTS,
@@ -674,3 +675,12 @@ def test_thoughts_are_told_as_they_grow_and_are_no_part_of_the_reply() -> None:
     thought = [step.text for step in filter_steps(made.steps, ThinkingProgress)]
     assert thought == ["Which ", "file?"]
     assert [step.text for step in filter_steps(made.steps, ReplyCompleted)] == ["That one."]
+
+
+@pytest.mark.parametrize("able", [True, False])
+def test_images_go_to_agents_that_take_them(able: bool) -> None:
+    capabilities = {**ABLE, "promptCapabilities": {"image": able}}
+    made = start_prompt(capabilities, images=(ImagePart("image/png", "aWk="),))
+    (given,) = read_sent_params(made.steps, "session/prompt")
+    image = {"type": "image", "mimeType": "image/png", "data": "aWk="}
+    assert given["prompt"] == [{"type": "text", "text": "Do it."}, *([image] if able else [])]

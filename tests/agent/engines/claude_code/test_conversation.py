@@ -45,6 +45,7 @@ from agentd.agent.engines.external.conversation import (
     TurnDone,
 )
 from agentd.chats.model import Message
+from agentd.llm.conversation import ImagePart
 from agentd.llm.price import Usage
 from tests.agent.engines.claude_code import lines
 from tests.agent.engines.claude_code.lines import (
@@ -599,3 +600,29 @@ def test_thinking_is_told_as_it_grows_but_not_that_of_subagents():
         ThinkingProgress("file?"),
     ]
     assert [step.text for step in filter_steps(steps, ReplyCompleted)] == ["That one."]
+
+
+def test_images_go_beside_the_prompt():
+    one = make_conversation(images=(ImagePart("image/png", "aWk="),))
+    list(one.on_start())
+    (prompt,) = read_sent_lines(one.on_line(accept_handshake()))
+    source = {"type": "base64", "media_type": "image/png", "data": "aWk="}
+    assert prompt["message"]["content"] == [
+        {"type": "text", "text": "Do it."},
+        {"type": "image", "source": source},
+    ]
+
+
+def test_where_the_models_prices_are_known_its_tokens_are_priced_by_them():
+    steps = run_turn(
+        answer("m1", say_text("I look."), output=5),
+        answer("m2", say_text("It is done."), output=5),
+        end_turn("It is done."),
+        priced=True,
+    )
+    replies = filter_steps(steps, ReplyCompleted)
+    assert [(reply.text, reply.cost) for reply in replies] == [
+        ("I look.", None),
+        ("It is done.", None),
+    ]
+    assert sum(reply.usage.output for reply in replies) == 10

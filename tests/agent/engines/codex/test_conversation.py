@@ -35,6 +35,7 @@ from agentd.agent.engines.external.conversation import (
     TurnDone,
 )
 from agentd.chats.model import Message
+from agentd.llm.conversation import ImagePart
 from agentd.llm.price import NO_USAGE, Usage
 from agentd.system.protected_paths import ProtectedPlaces
 from tests.agent.engines.conversing import (
@@ -649,4 +650,13 @@ def test_the_paragraphs_of_a_summary_are_parted_and_other_threads_are_not_told()
         "One.",
         "\n\n",
         "Two.",
+    ]
+
+
+def test_images_go_beside_the_prompt() -> None:
+    steps = begin_turn(make_conversation(images=(ImagePart("image/png", "aWk="),)))
+    (given,) = read_sent_params(steps, "turn/start")
+    assert given["input"] == [
+        {"type": "text", "text": "Do it.", "text_elements": []},
+        {"type": "image", "url": "data:image/png;base64,aWk="},
     ]

@@ -86,7 +86,9 @@ class Chat:
     async def ask(self, question: Question) -> ApprovalAnswer:
         """Record each question, and answer it by ``decide``."""
         self.asked.append(question)
-        return ApprovalAnswer(self.decide(question), reason=self.note)
+        return ApprovalAnswer(
+            self.decide(question), reason=self.note, note=self.note, by_person=bool(self.note)
+        )
 
     def make_request(self, prompt: str, **more: Any) -> TurnRequest:
         """Return the request of the next turn."""

@@ -17,6 +17,7 @@ BEHAVIOURS: Mapping[str, str] = {
     "write": "a change of a file is asked for with its path, and made when it is allowed",
     "shell_allowed": "a command is asked for as it stands, and run when it is allowed",
     "shell_denied": "a command that is denied is not run, and the model reads the person's note",
+    "note": "what a person says with a command that is allowed reaches the model",
     "shell_nobody": "where nobody answers in time, a command is not run and the turn goes on",
     "stop": "a stop ends the turn with all its programs, and holds the queue",
     "kill_9": "a daemon that is killed leaves no program, and sends no prompt again",

@@ -249,3 +249,21 @@ async def test_a_supplier_that_wants_to_be_left_alone_for_long_is_a_limit(
     [limited] = filter_steps(steps, RateLimited)
     assert limited == steps[-1]
     assert (limited.seconds >= float(after)) is received
+
+
+@pytest.mark.parametrize("decision", [True, False])
+async def test_the_model_hears_what_a_person_says_with_a_decision(
+    chat: Chat, supplier: Supplier, decision: bool
+) -> None:
+    chat.note = "Use the blue one."
+    chat.decide = lambda _: decision
+    supplier.script(call_bash("touch made.txt"), Say("It is done."))
+    received = await chat.run_turn("Make it.")
+    assert [reply.text for reply in filter_steps(received, ReplyCompleted)] == ["It is done."]
+    assert len(supplier.requests) == 2
+    assert json.dumps(supplier.requests[1].body).count("Use the blue one.") == 1
+    chat.note = ""
+    supplier.script(Say("Yes."))
+    received = await chat.run_turn("Sure?")
+    assert [reply.text for reply in filter_steps(received, ReplyCompleted)] == ["Yes."]
+    assert "Use the blue one." in json.dumps(supplier.requests[2].body)

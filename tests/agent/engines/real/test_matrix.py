@@ -302,6 +302,18 @@ def test_shell_denied(site: Site) -> None:
     assert "Not on a Friday." in json.dumps(site.supplier.requests[-1].body)
 
 
+def test_note(site: Site) -> None:
+    # opencode has no way to hear it at once: it is told when it has ended.
+    later = [Say("I heard.")] if site.engine == "opencode" else []
+    run = site.run_shell("touch made.txt")
+    chat = site.create_chat("Make it.", run, Say("It is made."), *later)
+    site.answer(chat, "allow", note="Blue is the better colour.")
+    site.caller.wait_until_idle(chat)
+    assert (site.workspace / "made.txt").exists()
+    assert "Blue is the better colour." in json.dumps(site.supplier.requests[-1].body)
+    assert site.supplier.left == 0
+
+
 def test_shell_nobody(site: Site) -> None:
     site.restart(approval_seconds=1)
     try:
