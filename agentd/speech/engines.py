@@ -170,7 +170,7 @@ class SpeechTranscriber:
             raise Unavailable(f"{what} instead of a transcript", _cut_tail(answer))
         try:
             return msgspec.json.decode(answer, type=SupplierTranscript).text
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             what = f"The supplier {recognizer.supplier} answered with no transcript"
             raise Unavailable(what, str(error)) from error
 

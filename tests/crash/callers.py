@@ -63,6 +63,17 @@ class Wire:
         """Send a request to any path, by key or with the headers of a ``login``."""
         data = None if body is None else json.dumps(body).encode()
         headers = {**(login or {"X-API-Key": KEY}), "Content-Type": "application/json"}
+        return self._exchange(method, path, data, headers)
+
+    def call_raw(
+        self, method: str, path: str, body: bytes, headers: dict[str, str]
+    ) -> tuple[int, Any]:
+        """Send any body with any headers; return the status and the JSON body."""
+        return self._exchange(method, path, body or None, headers)[:2]
+
+    def _exchange(
+        self, method: str, path: str, data: bytes | None, headers: dict[str, str]
+    ) -> tuple[int, Any, str]:
         try:
             self.connection.request(method, path, data, headers)
             answer = self.connection.getresponse()

@@ -6,6 +6,7 @@ what lies in the folder, however many threads call.
 
 import os
 import stat as modes
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -58,6 +59,8 @@ class Synced(NamedTuple):
 
     thing: Thing
     upto: int
+    writer: str = ""
+    """The function that wanted it, and whether it is of a file or of a folder."""
 
 
 class CallerNote(NamedTuple):
@@ -103,6 +106,21 @@ class Recorder:
         """Note what happened outside, in order with the changes."""
         with self._lock:
             self.log.append(CallerNote(what))
+
+    def note_existing(self, folder: str) -> None:
+        """Record what is in the recorded folder already; it is safe."""
+        things = [0]
+        for above, folders, files in os.walk(folder):
+            parent = self._inodes[os.stat(above).st_ino]
+            for name in (*folders, *files):
+                path = os.path.join(above, name)
+                thing = self._make(os.lstat(path))
+                self.log.append(Named(parent, name, thing))
+                things.append(thing)
+                if name in files:
+                    with open(path, "rb") as file:
+                        self.log.append(Written(thing, 0, file.read()))
+        self.log += [Synced(thing, len(self.log)) for thing in things]
 
     @contextmanager
     def recording(self) -> Iterator[None]:
@@ -188,8 +206,9 @@ class Recorder:
         self._real[name](fd)
         kind = "folder" if modes.S_ISDIR(os.fstat(fd).st_mode) else name
         if thing is not None and kind not in self._forgets:
+            what = "folder" if kind == "folder" else "file"
             with self._lock:
-                self.log.append(Synced(thing, upto))
+                self.log.append(Synced(thing, upto, f"{_find_writer()}, {what}"))
 
     def _mkdir(self, path: Any, mode: int = 0o777, *, dir_fd: int | None = None) -> None:
         with self._lock:
@@ -242,3 +261,15 @@ class Recorder:
             self._real["unlink"](path, dir_fd=dir_fd)
             if folder is not None:
                 self.log.append(Unnamed(folder, name))
+
+
+def _find_writer() -> str:
+    """Return the function outside of the storage for which a sync is called, if there is one."""
+    frame, found = sys._getframe(), ""
+    while (frame := frame.f_back) is not None:  # type: ignore[assignment]
+        module = str(frame.f_globals.get("__name__"))
+        if module.startswith("agentd."):
+            found = f"{module.removeprefix('agentd.')}.{frame.f_code.co_qualname}"
+            if not module.startswith("agentd.storage"):
+                break
+    return found

@@ -222,7 +222,7 @@ def _find_error(body: bytes) -> SupplierError | None:
     """Find the error in a response without usage: some suppliers send errors with status 200."""
     try:
         fields = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         fields = None
     if not isinstance(fields, dict):
         return SupplierError("garbled", "The supplier's response is not a JSON object")

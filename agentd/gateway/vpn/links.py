@@ -49,9 +49,11 @@ class VpnLink(Struct, frozen=True):
         return "VpnLink()"
 
     def get_port(self, default: int = 0) -> int:
-        """Return the port, or the first of several."""
+        """Return the port, or the first of several; 0 for what is none."""
         first = re.split("[,-]", self.ports)[0].strip()
-        return int(first) if first and len(first) < 6 else default if not first else 0
+        if not first:
+            return default
+        return int(first) if first.isascii() and first.isdecimal() and len(first) < 6 else 0
 
     def split_login(self) -> tuple[str, str]:
         """Return user and password."""

@@ -54,7 +54,7 @@ def unwrap_input(arguments: str) -> str:
     """Return the freeform input from a model's arguments; malformed ones are returned unchanged."""
     try:
         fields = msgspec.json.decode(arguments, type=dict[str, object], strict=True)
-    except (msgspec.DecodeError, UnicodeError):  # cut off, or with bare line feeds
+    except (msgspec.DecodeError, UnicodeError, RecursionError):  # cut off, or with bare line feeds
         return InputReader().feed(arguments) or arguments
     found = fields.get(INPUT_FIELD, next(iter(fields.values()), "") if len(fields) == 1 else None)
     if isinstance(found, str):
@@ -117,7 +117,7 @@ class InputReader:
     def _decode(self, written: str) -> str:
         try:
             text = msgspec.json.decode(f'"{written}"', type=str)
-        except (msgspec.DecodeError, UnicodeError):  # bare line feeds, which models write, too
+        except (msgspec.DecodeError, UnicodeError, RecursionError):  # or bare line feeds, by models
             text = written.replace("\\n", "\n").replace('\\"', '"').replace("\\\\", "\\")
         if text:
             self._given.append(text)

@@ -114,7 +114,7 @@ def encode_arguments(call: ToolCall) -> Raw:
     """
     try:
         msgspec.json.decode(call.arguments, type=dict[str, Raw])
-    except (msgspec.DecodeError, UnicodeEncodeError):
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
         return Raw(b"{}")
     return Raw(call.arguments.encode())
 

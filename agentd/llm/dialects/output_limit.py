@@ -83,7 +83,7 @@ def _read_number(fields: Mapping[str, Raw], name: str) -> int | None:
         return None
     try:
         return msgspec.json.decode(fields[name], type=int)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         raise BadRequest(f'"{name}" is not a whole number') from None
 
 

@@ -136,7 +136,7 @@ def decode_subset(fields: Mapping[str, Raw], shape: type[S]) -> S:
     found = {name: fields[name] for name in shape.__struct_encode_fields__ if name in fields}
     try:
         return msgspec.json.decode(msgspec.json.encode(found), type=shape)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadRequest(f"Invalid request: {_describe_error(error)}") from None
 
 
@@ -160,11 +160,11 @@ def decode_part(data: bytes | Raw, shape: type[T], where: str = "") -> T:
     """
     try:
         return msgspec.json.decode(data, type=shape)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         pass  # as it mostly is; only what is not needs a second look
     try:
         return msgspec.json.decode(drop_ignored_fields(bytes(data), shape), type=shape)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         what = _describe_error(error)
         if where:
             what = what.replace("`$", f"`{where}") if "`$" in what else f"{what} - at `{where}`"

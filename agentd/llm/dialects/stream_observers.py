@@ -174,7 +174,7 @@ def read_usage(body: bytes, read: Callable[[object], Usage]) -> Usage | None:
     """Return the usage in a whole response, parsed by ``read``, or None."""
     try:
         fields = msgspec.json.decode(body, type=_UsageFields)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     counts = fields.usageMetadata if fields.usage is None else fields.usage
     return None if counts is None else read(counts)
@@ -233,7 +233,7 @@ class _Piece(Struct):
 def _parse_chunk(event: bytes) -> _Piece:
     try:
         return msgspec.json.decode(_get_data(event), type=_Piece)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return _Piece()
 
 
@@ -253,7 +253,7 @@ def _is_usage(event: bytes) -> bool:
         return False
     try:
         chunk = msgspec.json.decode(_get_data(event), type=_Chunk)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return False
     return not chunk.choices and chunk.usage is not None
 

@@ -74,7 +74,7 @@ def parse_json_event(reply: ReplyParser, data: str | bytes) -> Iterator[ReplyEve
     """Pass the JSON object in ``data`` to a parser; anything else is an error."""
     try:
         fields = msgspec.json.decode(data)
-    except (msgspec.DecodeError, UnicodeError):
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
         fields = None
     if isinstance(fields, dict):
         yield from reply.parse_event(fields)

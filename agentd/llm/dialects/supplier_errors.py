@@ -98,7 +98,7 @@ def parse_error_response(status: int, headers: Mapping[str, str], body: bytes) -
     """
     try:
         said = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         said = _decode_text(body)
     return parse_error(said, status, headers)
 

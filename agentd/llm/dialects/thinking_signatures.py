@@ -55,6 +55,6 @@ def unwrap_thinking(sealed: str, text: str) -> Thinking | None:
             shown = payload.text or text
             return Thinking(payload.dialect, shown, payload.signature, payload.sealed)
         item = msgspec.json.decode(payload.sealed, type=dict[str, object])
-    except (msgspec.DecodeError, ValueError):
+    except (msgspec.DecodeError, ValueError, RecursionError):
         return None
     return openai_responses_upstream.parse_reasoning({**item, "type": "reasoning"})

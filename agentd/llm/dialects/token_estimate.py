@@ -61,7 +61,7 @@ def estimate_reply_tokens(body: bytes) -> int:
     """
     try:
         reply = msgspec.json.decode(body, type=_Reply)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return estimate_tokens(body)
     said = b"".join(getattr(reply, field) for field in reply.__struct_fields__)
     return estimate_tokens(said or body)

@@ -145,7 +145,7 @@ def test_a_name_has_no_control_characters_and_an_end():
         to_vmess(add="h", port=1e400, id=UUID), to_vmess(add="h", port=True, id=UUID),
         "trojan://@h:1", "wireguard://@h:1", "tuic://s3cret:p@h:1", "ss://" + "A" * 20_000,
         "hy2://p@h:1-2-3", f"vless://{UUID}@h?" + "&".join(f"s3cret{n}=1" for n in range(200)),
-        f"vless://{UUID}@" + "ä" * 300,
+        f"vless://{UUID}@" + "ä" * 300, f"vless://{UUID}@h:41 43", f"vless://{UUID}@h:4\xb2",
     ],
 )  # fmt: skip
 def test_anything_else_is_refused_without_repeating_it(link):

@@ -177,3 +177,13 @@ def test_an_empty_piece_of_text_is_not_reported():
     assert [e for e in read_pieces("openai-chat", [stream]) if isinstance(e, TextDelta)] == [
         TextDelta("a")
     ]
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_what_is_nested_too_deep_is_garbled_and_raises_nothing(dialect):
+    deep = b'{"candidates":' + b"[" * 100_000
+    (streamed,) = read_pieces(dialect, [b"data: " + deep + b"\n\n"], close=False)
+    (whole,) = DIALECTS[dialect].parse_response(deep)
+    assert isinstance(streamed, SupplierError)
+    assert isinstance(whole, SupplierError)
+    assert streamed.kind == whole.kind == "garbled"

@@ -134,7 +134,7 @@ def parse_response(body: bytes) -> list[ReplyEvent]:
     reply = _ReplyParser()
     try:
         message = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return stream_reader.collect_events(stream_reader.parse_json_event(reply, body))
     if not (isinstance(message, dict) and message.get("type") == "message"):
         return [parse_error(message)]

@@ -41,7 +41,7 @@ def resolve_references(body: bytes, find: Callable[[str], bytes | None]) -> byte
     fields = decode_raw_fields(body)
     try:
         items = msgspec.json.decode(fields.get("input", b"[]"), type=list[Raw])
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return body  # a text, or wrong: parsing all of it shows which
     seen: set[str] = set()
     resolved: list[Raw] = []
@@ -74,6 +74,6 @@ def _get_referenced_id(item: Raw) -> str | None:
         return None
     try:
         read = msgspec.json.decode(item, type=_Reference)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     return read.id if read.type == REFERENCE else None

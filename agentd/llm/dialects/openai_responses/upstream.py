@@ -174,7 +174,7 @@ def parse_response(body: bytes) -> list[ReplyEvent]:
     reply = _ReplyParser()
     try:
         response = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return stream_reader.collect_events(stream_reader.parse_json_event(reply, body))
     if not (isinstance(response, dict) and "status" in response):
         return [parse_error(response)]

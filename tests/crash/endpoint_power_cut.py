@@ -1,0 +1,169 @@
+# ruff: noqa: S301, T201
+"""The power is cut right after the answer of every endpoint that changes something.
+
+    python -m tests.crash.endpoint_power_cut [--only "POST /api/keys"] [--check-syncs]
+
+What was acknowledged is there after it, though nothing is on the disk that was not synced; and the
+daemon starts. With ``--check-syncs``, the syncs of each writer are taken out in turn, and every
+time something must be lost: else the check checks nothing there, or the sync is not needed.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import pickle
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from tests.crash import endpoint_calls
+from tests.crash.callers import Wire
+from tests.crash.endpoint_calls import CALLS
+from tests.crash.endpoint_sweep import (
+    Expectation,
+    Kept,
+    expect,
+    prepare_folder,
+    read_kept,
+    read_twice,
+    run_daemon,
+    run_in_child,
+)
+from tests.crash.power import build_cut_tree, lay_out
+from tests.crash.recorder import CallerNote, Event, Recorder, Synced
+from tests.model_checking.journal_machine import CUTS
+
+UNSEEN = {
+    "app.state.State.save": "the index of the chats is a cache",
+    "storage.journal.GroupCommitter._commit": "ids.json: numbers that are given again are seen "
+    "only by who knows the old ones; power_cut.py does",
+}
+"""Writers whose syncs the API does not show, and what does."""
+
+
+class Outcome(NamedTuple):
+    """The findings of one route with the syncs of one writer taken out; empty: of none."""
+
+    route: str
+    writer: str
+    violations: list[str]
+
+    @property
+    def is_wrong(self) -> bool:
+        """True if something was lost that was synced, or nothing that was not."""
+        return bool(self.violations) != bool(self.writer)
+
+
+def record_call(folder: str, route: str) -> list[Event]:
+    """Return the record of a daemon on this folder up to the answer to a call."""
+    with open(os.path.join(folder, "values.json")) as file:
+        values = json.load(file)
+    path = f"{folder}.log"
+
+    def use_recorded() -> None:
+        recorder = Recorder(folder)
+        recorder.note_existing(folder)
+        with recorder.recording():
+            run_daemon(folder, lambda url: _call_noted(url, route, values, recorder, path))
+
+    run_in_child(use_recorded)
+    with open(path, "rb") as file:
+        log: list[Event] = pickle.load(file)
+    os.unlink(path)
+    return log
+
+
+def _call_noted(
+    url: str, route: str, values: dict[str, str], recorder: Recorder, path: str
+) -> None:
+    with contextlib.closing(Wire(url)) as wire:
+        recorder.note("asked")
+        status, body = endpoint_calls.call(wire, route.partition(" ")[0], CALLS[route], values)
+        recorder.note("answered", status, body)
+    with open(path, "wb") as file:
+        pickle.dump(list(recorder.log), file)
+    os._exit(0)
+
+
+def cut(log: Sequence[Event], expected: Expectation, folder: str) -> Iterator[str]:
+    """Yield what is missing after cuts at the end of the log."""
+    for how, chance in CUTS.items():
+        lay_out(build_cut_tree(log, chance), folder)
+        try:
+            found = read_kept(folder)
+        except (AssertionError, OSError) as error:
+            yield f"{how}: it does not start: {error}"
+        else:
+            yield from (f"{how}: {one}" for one in expected.find_violations(200, found))
+        shutil.rmtree(folder)
+
+
+def list_writers(log: Sequence[Event]) -> list[str]:
+    """Return the writers that synced something between a request and its answer."""
+    begin = next(n for n, event in enumerate(log) if isinstance(event, CallerNote))
+    writers = {event.writer for event in log[begin:] if isinstance(event, Synced)}
+    return sorted(one for one in writers if one.partition(",")[0] not in UNSEEN)
+
+
+def check_route(
+    template: str, before: tuple[Kept, Kept], folder: str, route: str, *, check_syncs: bool
+) -> Iterator[Outcome]:
+    """Yield the outcome of a route, and with ``check_syncs`` those without each writer's syncs."""
+    expected = expect(template, before, folder, route)
+    place = os.path.join(folder, "recorded")
+    shutil.copytree(template, place)
+    log = record_call(place, route)
+    answer = max(n for n, event in enumerate(log) if isinstance(event, CallerNote))
+    log = log[: answer + 1]
+    tree = os.path.join(folder, "cut")
+    yield Outcome(route, "", list(cut(log, expected, tree)))
+    for writer in list_writers(log) if check_syncs else ():
+        fewer = [
+            event for event in log if not (isinstance(event, Synced) and event.writer == writer)
+        ]
+        yield Outcome(route, writer, list(cut(fewer, expected, tree)))
+
+
+def check_routes(
+    folder: str, routes: Sequence[str], *, check_syncs: bool = False
+) -> Iterator[Outcome]:
+    """Yield the outcomes of these routes."""
+    template = os.path.join(folder, "template")
+    prepare_folder(template)
+    before = read_twice(template)
+    for route in routes:
+        place = os.path.join(folder, "route")
+        os.mkdir(place)
+        yield from check_route(template, before, place, route, check_syncs=check_syncs)
+        shutil.rmtree(place)
+
+
+def main() -> int:
+    """Check; print what is wrong, then the figures."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", nargs="*", default=list(CALLS), choices=list(CALLS))
+    parser.add_argument("--check-syncs", action="store_true", help="take each sync out in turn")
+    parser.add_argument("--folder", default="", help="work here")
+    args = parser.parse_args()
+    folder = args.folder or tempfile.mkdtemp(prefix="agentd-endpoint-power-")
+    began = time.monotonic()
+    bad, routes, writers = 0, set[str](), set[str]()
+    for outcome in check_routes(folder, args.only, check_syncs=args.check_syncs):
+        routes.add(outcome.route)
+        writers |= {outcome.writer} - {""}
+        if outcome.is_wrong:
+            bad += 1
+            what = f"without syncs of {outcome.writer}" if outcome.writer else "power cut"
+            result = "; ".join(one[:300] for one in outcome.violations[:3]) or "nothing is lost"
+            print(f"{outcome.route}, {what}: {result}", flush=True)
+    took = time.monotonic() - began
+    print(f"{took:.0f} s: {len(routes)} endpoints, {len(writers)} kinds of syncs: {bad} wrong")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Fuzzing: parsers of what comes from outside, with bytes that nobody meant."""
