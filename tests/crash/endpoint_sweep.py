@@ -42,7 +42,7 @@ READ = (
     *("/api/users", "/api/sessions", "/api/users/vera/sessions", "/api/bots", "/api/mcp-servers"),
     *("/api/models", "/api/skills-settings", "/api/autofix/status", "/api/files", "/api/me"),
     *("/api/me/push", "/api/agent/channels", "/api/agent/models", "/api/agent/keys"),
-    *("/api/agent/management-keys", "/api/agent/budgets", "/api/agent/secret-rules?limit=500"),
+    *("/api/agent/management-keys", "/api/agent/budgets", "/api/agent/secret-rules?limit=200"),
     *("/api/agent/alert-targets", "/api/agent/settings", "/api/agent/changes", "/api/settings/all"),
     *(f"/api/remote/chats/{chat}/queue" for chat in (CHAT, TRASHED, EMPTY)),
     *(f"/api/remote/chats/{chat}/messages" for chat in (CHAT, TRASHED, EMPTY)),
