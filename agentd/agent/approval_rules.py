@@ -145,7 +145,7 @@ def _decide_action(
     ruled = _apply_rules(question, policy.rules)
     if ruled in ("allow", "deny", "ask"):
         return ruled
-    if question.granted:
+    if question.granted and not question.protected:
         return "allow"
     if any(
         grant_key(one.kind, one.tool, one.subject) == _make_question_key(question)

@@ -176,7 +176,8 @@ class Question(Struct, frozen=True):
     choices: tuple[str, ...] = ()
     """The answers that a question to the person offers."""
     granted: bool = False
-    """The owner's settings of an MCP server allow it, unless a rule says otherwise."""
+    """The owner's settings of an MCP server, or a hook of theirs, allow it, unless a rule says
+    otherwise, or it is protected."""
 
 
 class ApprovalAnswer(Struct, frozen=True):

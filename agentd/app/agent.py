@@ -17,6 +17,7 @@ from agentd.agent.dispatcher import Dispatcher
 from agentd.agent.engine import Engine
 from agentd.agent.engine_selection import EngineRegistry
 from agentd.agent.engines.external.common import ModelEndpoint, WorkspaceBounds
+from agentd.agent.hooks.directory import HookDirectory
 from agentd.agent.mcp_servers.directory import McpDirectory
 from agentd.agent.planner import ChatFolders, TurnPlanner
 from agentd.agent.processes.table import ProcessTable
@@ -80,6 +81,8 @@ class EngineComponent:
         self._bounds = WorkspaceBounds(written.settings.current.workspace)
         self.commands = CommandDirectory(layout, written.settings.current.workspace)
         """The custom commands."""
+        self.hooks = HookDirectory(layout)
+        """The hooks of the native engine."""
 
     async def start(self, generation: str) -> None:
         """End what a killed daemon of this state folder left behind."""
@@ -87,6 +90,7 @@ class EngineComponent:
         protected = await asyncio.to_thread(find_protected_places, self._layout)
         self._bounds = WorkspaceBounds(self._bounds.folder, os.path.realpath, protected)
         self.commands.protect(protected)
+        await self.hooks.file.refresh()
         if why := explain_risky_workspace(os.path.realpath(self._bounds.folder), protected.home):
             log.warning("%s", why)
         await kill_orphans(generation, dead_owner=True)
@@ -97,6 +101,7 @@ class EngineComponent:
 
     async def stop(self) -> None:
         """Cut every connection to a supplier."""
+        await self.hooks.file.stop()
         await self._upstream.close()
 
     def build_agent(
@@ -178,4 +183,5 @@ class EngineComponent:
             self._mcp,
             self.commands,
             self._processes,
+            self.hooks,
         )

@@ -108,6 +108,7 @@ class Components(Struct):
             self.analytics_speech.speech,
             self.bots.file,
             self.mcp_servers.file,
+            self.engines.hooks.file,
             *self.jobs.files,
             *self.gateway.files,
             self.alerts.file,

@@ -27,6 +27,7 @@ from agentd.agent.engines.native.transcript_file import TranscriptFiles
 from agentd.agent.engines.native.turn import TurnLimits
 from agentd.agent.engines.offline.engine import OfflineEngine
 from agentd.agent.folder_engine import FolderEngine
+from agentd.agent.hooks.directory import HookDirectory
 from agentd.agent.mcp_servers.directory import McpDirectory
 from agentd.agent.mcp_servers.handover import render_for_claude
 from agentd.agent.mcp_servers.model import ReadyServer, mark_server
@@ -53,6 +54,7 @@ def build_engines(
     mcp: McpDirectory,
     commands: CommandDirectory,
     processes: ProcessTable,
+    hooks: HookDirectory,
 ) -> dict[str, Engine]:
     """Build all engines, working within ``bounds`` or, for a chat with one, in its work tree."""
     trees: dict[str, dict[str, Engine]] = {}
@@ -65,6 +67,7 @@ def build_engines(
         mcp=mcp,
         commands=commands,
         processes=processes,
+        hooks=hooks,
     )
 
     def build_for(folder: str, name: str) -> Engine:
@@ -89,15 +92,18 @@ def _build_folder_engines(
     mcp: McpDirectory,
     commands: CommandDirectory,
     processes: ProcessTable,
+    hooks: HookDirectory,
 ) -> dict[str, Engine]:
     """Build all engines, working within ``bounds``; they follow the settings of each turn."""
     root, protected = bounds.folder, bounds.protected
     workspace = FolderWorkspace(root, protected=protected)
+    terminal = ShellTerminal(root, processes)
     tools = Toolbox(
         workspace,
         GitRepository(root, protected),
-        ShellTerminal(root, processes),
+        terminal,
         open_mcp=partial(mcp.open_turn, root),
+        open_hooks=partial(hooks.open_turn, root, terminal.run_hook),
     )
 
     def get_limits() -> TurnLimits:

@@ -5,6 +5,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator
 
+from agentd.agent.hooks.store import load_decisions as load_hook_decisions
 from agentd.agent.mcp_servers.decisions import load_decisions
 from agentd.app.state import read_format, read_marks
 from agentd.auth.session_store import SessionFile
@@ -92,6 +93,7 @@ def find_state_problems(layout: Layout) -> list[ConfigProblem]:
     found += collect_problems(lambda: read_marks(layout))
     found += collect_problems(SessionFile(layout).load)
     found += collect_problems(lambda: load_decisions(layout))
+    found += collect_problems(lambda: load_hook_decisions(layout))
     found += collect_problems(LabelChangeFile(layout).load)
     found += collect_problems(PushFile(layout).load)
     found += collect_problems(AlertFile(layout).load)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from agentd.agent.custom_commands import store as commands_store
+from agentd.agent.hooks.store import load as load_hooks
 from agentd.agent.mcp_servers.store import load as load_mcp_servers
 from agentd.agent.protected_folders import find_protected_places
 from agentd.app.engine_inspection import EngineStatus, inspect_engines
@@ -144,6 +145,7 @@ def _find_problems(args: argparse.Namespace) -> Iterable[ConfigProblem]:
     yield from find_gateway_problems(layout)
     yield from skills_store.check(layout)
     yield from commands_store.check(layout)
+    yield from collect_problems(lambda: load_hooks(layout))
     for jobs in (load_builds, load_deployments):
         yield from collect_problems(partial(jobs, layout))
     file = KeyFile(layout, AccessKeyFile(layout))

@@ -153,6 +153,16 @@ class Layout(Struct, frozen=True):
         return join(self.state, "mcp-decisions.lock")
 
     @property
+    def hooks_settings(self) -> str:
+        """The hooks of the native engine, written by hand."""
+        return join(self.config, "hooks.yml")
+
+    @property
+    def hook_decisions(self) -> str:
+        """What was decided about the hooks of workspaces."""
+        return join(self.state, "hook-decisions.json")
+
+    @property
     def builds_settings(self) -> str:
         """The builds, written by hand."""
         return join(self.config, "builds.yml")

@@ -29,7 +29,7 @@ CONFIG_FILES = frozenset(
             "secret-rules.yml",
         ),
         *("skills.yml", "labels.yml", "users.yml", "bots.yml", "builds.yml", "deployments.yml"),
-        *("speech.yml", "alerts.yml", "mcp.yml", "schedules.yml"),
+        *("speech.yml", "alerts.yml", "mcp.yml", "hooks.yml", "schedules.yml"),
         *("licence.key", "licence-issuer.pub", "licence-issuer.key"),
     )
 )

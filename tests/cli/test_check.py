@@ -148,6 +148,21 @@ def test_custom_commands_are_checked_too(capsys, folder):
     assert [one.split(": ")[0] for one in problems] == [f"{folder}/config/commands/fix.md:3"]
 
 
+def test_hooks_and_decisions_about_them_are_checked_too(capsys, folder):
+    (folder / "config").mkdir(exist_ok=True)
+    (folder / "config" / "hooks.yml").write_text("hooks:\n  PreTool: []\n")
+    (folder / "state").mkdir(mode=0o700, exist_ok=True)
+    decisions = folder / "state" / "hook-decisions.json"
+    decisions.write_text("{")
+    decisions.chmod(0o600)
+    assert main(["check"]) == 1
+    problems = capsys.readouterr().out.splitlines()
+    assert [one.split(": ")[0] for one in problems] == [
+        f"{folder}/config/hooks.yml:2",
+        str(decisions),
+    ]
+
+
 def test_models_and_skills_are_checked_too(capsys, folder):
     (folder / "config" / "skills" / "review").mkdir(parents=True)
     (folder / "config" / "skills" / "review" / "SKILL.md").write_text("---\nname: x\n---\n")

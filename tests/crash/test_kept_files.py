@@ -29,7 +29,7 @@ UNTOLD = {
     # Another name, or number.
     "a flipped bit": [
         *("*revoked.json", "sessions.json", "proxy/seed", "keys.yml", "proxy/access-keys.yml"),
-        *("push.json", "people/*", "proxy/management-keys.yml", "mcp-decisions.json"),
+        *("push.json", "people/*", "proxy/management-keys.yml", "*-decisions.json"),
     ],
     # The daemon itself empties an old undo; by hand, an empty file of preferences is a valid one.
     "emptied": ["proxy/undo/*", "people/*"],
@@ -67,7 +67,7 @@ def test_the_folder_has_a_file_of_every_family_that_matters(filled: Layout) -> N
     there = kept_files.list_families(filled)
     for wanted in ("FORMAT", "ids.json", "runs.json", "index.json", "keys.yml", "revoked.json",
                    "sessions.json", "push.json", "people/ann.yml", "daemon.lock", "schedules.json",
-                   "mcp-decisions.json", "mcp-decisions.lock",
+                   "mcp-decisions.json", "mcp-decisions.lock", "hook-decisions.json",
                    "chats/1/journal.jsonl", "proxy/seed",
                    "proxy/changes.jsonl", "proxy/undo/1.enc", "proxy/access-keys.yml",
                    "proxy/management-keys.yml", "proxy/management-keys.revoked.json",

@@ -24,6 +24,9 @@ from agentd.system.orphans import kill_orphans_now
 LOUDEST = 64 * 2**20
 """Bytes; a program that writes more is ended."""
 
+LARGEST_ANSWER = 2**20
+"""Bytes; a hook that writes more is ended."""
+
 
 class ShellTerminal:
     """``Terminal`` in the folder ``root``; new files get their mode by ``umask``.
@@ -64,6 +67,22 @@ class ShellTerminal:
             f"\n… it wrote more than {LOUDEST:,} bytes and was ended …\n" if ended.truncated else ""
         )
         return CommandResult(ended.code, ends.render() + note, late=ended.late)
+
+    async def run_hook(
+        self, command: str, given: bytes, seconds: float, turn: str
+    ) -> process.Finished:
+        """Run a hook with an input; its two outputs are kept apart. It has both marks."""
+        self._used.add(turn)
+        places = dict.fromkeys(("CLAUDE_PROJECT_DIR", "AGENTD_PROJECT_DIR"), self._root)
+        return await process.run(
+            ("/bin/sh", "-c", mark_command_line(command, turn) if turn else command),
+            folder=self._root,
+            env=build_shell_environment(turn) | places,
+            given=given,
+            timeout=seconds,
+            limit=LARGEST_ANSWER,
+            umask=self._umask,
+        )
 
     async def use_process(self, wanted: Process, turn: str) -> BackgroundOutput:
         """Start, read or stop a command line in the background."""

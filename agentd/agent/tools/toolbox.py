@@ -15,6 +15,7 @@ from contextlib import asynccontextmanager
 from typing import Protocol, TypeAlias
 
 from agentd.agent.engine import Approver, Question
+from agentd.agent.hooks.directory import OpenHooks, open_no_hooks
 from agentd.agent.mcp_servers.turn_tools import McpTools, open_no_tools
 from agentd.agent.plan import make_step, render_plan
 from agentd.agent.processes.table import ProcessStatus
@@ -194,8 +195,10 @@ class Toolbox:
         terminal: Terminal,
         web: Web | None = None,
         open_mcp: OpenMcpTools = open_no_tools,
+        open_hooks: OpenHooks = open_no_hooks,
     ) -> None:
         self.open_mcp = open_mcp
+        self.open_hooks = open_hooks
         self._workspace = workspace
         self._repository = repository
         self._terminal = terminal

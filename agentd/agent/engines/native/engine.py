@@ -44,12 +44,13 @@ from agentd.agent.engines.native.tool_runner import ToolRunner
 from agentd.agent.engines.native.transcript_file import NoTranscripts, TranscriptStore
 from agentd.agent.engines.native.turn import NativeTurn, TurnLimits
 from agentd.agent.engines.native.web_search import describe_citations
+from agentd.agent.hooks.turn_hooks import TurnHooks
 from agentd.agent.mcp_servers.turn_tools import McpTools
 from agentd.agent.text import sanitize
 from agentd.agent.tools.model import RunTask
 from agentd.agent.tools.toolbox import Toolbox
 from agentd.core.clock import Clock, SystemClock
-from agentd.core.errors import AgentdError, NotFound
+from agentd.core.errors import AgentdError, Forbidden, NotFound
 from agentd.llm.conversation import ReplyFinished
 from agentd.llm.price import NO_USAGE, Prices
 from agentd.llm.upstream.protocol import Upstream
@@ -110,7 +111,7 @@ class NativeEngine:
             yield TurnFailed(error.message)
             return
         try:
-            for event in _tell_failures(job.mcp):
+            for event in (*_tell_failures(job.mcp), *job.take_events()):
                 yield event
             async with (
                 self._tools.open_turn(assignment.turn_tag),
@@ -143,6 +144,10 @@ class NativeEngine:
                     yield progress
                     if isinstance(progress, RateLimited | TurnFailed):
                         return
+            if job.turn.done and (why := await self._find_reason_to_go_on(job)):
+                job.turn.go_on(why)
+            for event in job.take_events():
+                yield event
             if job.turn.done:
                 await job.save(ended=job.turn.replied)
                 if not job.turn.replied:
@@ -153,6 +158,25 @@ class NativeEngine:
                 job.turn.offer_tools(build_tool_definitions(job.tools) + job.mcp.definitions)
         yield TurnFailed(reason)
 
+    async def _find_reason_to_go_on(self, job: NativeJob) -> str:
+        """Return what hooks tell a model that has ended its turn; empty: it may end."""
+        if job.parent or not job.turn.replied:
+            return ""
+        return await job.hooks.before_end(job.turn.last_words, job.left)
+
+    async def _open_hooks(
+        self, assignment: TurnRequest, approver: Approver, seconds: float
+    ) -> tuple[TurnHooks, str]:
+        """Return the hooks of a turn, and its prompt with what they add; ``Forbidden``."""
+        hooks = await self._tools.open_hooks(assignment, approver)
+        if assignment.is_retry:
+            return hooks, assignment.prompt
+        async with self._tools.open_turn(assignment.turn_tag):
+            verdict = await hooks.before_prompt(assignment.prompt, seconds)
+        if verdict.blocked:
+            raise Forbidden(f"The prompt was not sent. {verdict.blocked}")
+        return hooks, "\n\n".join((assignment.prompt, *verdict.context))
+
     async def _prepare(self, assignment: TurnRequest, approver: Approver) -> NativeJob:
         if not assignment.model:
             raise NotFound("No model is chosen: choose one of config/models.yml for this chat.")
@@ -161,11 +185,13 @@ class NativeEngine:
         knowledge = ProjectKnowledge(self._tools.read_unasked)
         project = await knowledge.read_root()
         prompt = build_system_prompt(assignment, project, self._clock.now() if self._dated else "")
+        limits = self._limits()
+        hooks, said = await self._open_hooks(assignment, watch, limits.seconds)
+        assignment = structs.replace(assignment, prompt=said)
         kept = await self._transcripts.load(assignment.chat_id)
         processes = self._tools.take_process_news(assignment.turn_tag)
         opened = open_conversation(assignment, kept, render_process_news(processes))
         knowledge.mark_shown(opened.messages)
-        limits = self._limits()
         prices = self._prices(assignment.supplier, assignment.model)
         keeper = TranscriptKeeper(self._transcripts, assignment, kept)
         mcp = await self._tools.open_mcp(assignment.chat_id, watch)
@@ -173,7 +199,7 @@ class NativeEngine:
         turn = NativeTurn(assignment, prompt, tools, limits, prices, opened)
         turn.shows_thinking = (assignment.supplier, assignment.model) not in self._hiding
         job = NativeJob(assignment, access, turn, watch, keeper, knowledge, limits.seconds)
-        return structs.replace(job, events=asyncio.Queue(), mcp=mcp)
+        return structs.replace(job, events=asyncio.Queue(), mcp=mcp, hooks=hooks)
 
     async def _run_task(self, use: RunTask, parent: NativeJob) -> SubTaskReport:
         """Run a sub-task to its end; its events are reported among those of the turn."""

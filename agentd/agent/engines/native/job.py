@@ -18,6 +18,7 @@ from agentd.agent.engines.native.transcript_file import (
     keep_messages,
 )
 from agentd.agent.engines.native.turn import NativeTurn
+from agentd.agent.hooks.turn_hooks import TurnHooks
 from agentd.agent.mcp_servers.turn_tools import McpTools, NoMcpTools
 from agentd.agent.tools.model import TOOLS, ToolUse
 from agentd.core.clock import Clock
@@ -105,6 +106,7 @@ class NativeJob(Struct, frozen=True):
     tools: Mapping[str, type[ToolUse]] = field(default_factory=lambda: TOOLS)
     mcp: McpTools = field(default_factory=NoMcpTools)
     """The tools of MCP servers."""
+    hooks: TurnHooks = field(default_factory=TurnHooks)
     parent: NativeTurn | None = None
     """The turn that this is a sub-task of."""
 
@@ -119,13 +121,14 @@ class NativeJob(Struct, frozen=True):
 
     def explain_limit(self) -> str:
         """Explain why the turn must end; empty if it may continue."""
-        why = self.turn.explain_limit(self.seconds)
+        why = self.hooks.ended or self.turn.explain_limit(self.seconds)
         return why or (self.parent.explain_cost_limit() if self.parent else "")
 
     def take_events(self) -> Iterator[EngineEvent]:
-        """Yield the events of sub-tasks that the turn has not reported yet."""
+        """Yield the events of sub-tasks and hooks that the turn has not reported yet."""
         while self.events and not self.events.empty():
             yield self.events.get_nowait()
+        yield from self.hooks.take_events()
 
     @property
     def seconds(self) -> float:

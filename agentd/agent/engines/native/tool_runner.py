@@ -34,7 +34,7 @@ from agentd.agent.engines.native.tool_calls import (
 from agentd.agent.engines.native.turn import split_into_batches
 from agentd.agent.mcp_servers.turn_tools import McpToolUse
 from agentd.agent.text import sanitize
-from agentd.agent.tools.model import RunCommand, RunTask
+from agentd.agent.tools.model import RunCommand, RunTask, ToolUse
 from agentd.agent.tools.toolbox import Toolbox, get_diff, has_succeeded
 from agentd.core.errors import AgentdError
 from agentd.llm.conversation import ContentPart, ReplyBuilder, TextPart, ToolResult
@@ -99,11 +99,31 @@ class ToolRunner:
     async def _use(self, use: AnyUse, job: NativeJob, why: str) -> ToolOutcome:
         if isinstance(use, InvalidToolCall):
             return _fail(use.why)
+        verdict = await job.hooks.before_tool(use, job.left)
+        if verdict.blocked:
+            return _fail(verdict.blocked)
+        watch: Approver = job.watch
+        if verdict.ask:
+            question = Question("other", use.name, describe_input(use), why, verdict.ask)
+            answer = await watch.ask(question)
+            if not answer.allowed:
+                return _fail(f"This was not allowed: {answer.reason}")
+        if verdict.ask or verdict.allowed:
+            watch = _GrantingApprover(watch)
+        came = await self._run_tool(use, job, watch, why)
+        said = "\n".join(part.text for part in came.content if isinstance(part, TextPart))
+        told = await job.hooks.after_tool(use, said, job.left, ok=came.ok)
+        notes = tuple(map(TextPart, (*verdict.context, *told)))
+        return structs.replace(came, content=(*came.content, *notes))
+
+    async def _run_tool(
+        self, use: ToolUse | McpToolUse, job: NativeJob, watch: Approver, why: str
+    ) -> ToolOutcome:
         if isinstance(use, RunCommand):
             use = structs.replace(use, seconds=max(min(use.seconds, int(job.left)), 1))
         if isinstance(use, RunTask):
             return _report(await self._run_task(use, job))
-        approver = _NotingApprover(job.watch)
+        approver = _NotingApprover(watch)
         if isinstance(use, McpToolUse):
             return await _use_mcp_tool(use, job, approver, why)
         try:
@@ -173,6 +193,17 @@ async def _add_instructions(use: AnyUse, came: ToolOutcome, job: NativeJob) -> T
         return came
     text = render_instructions(await job.knowledge.read_for(list_paths(use)))
     return structs.replace(came, content=(*came.content, TextPart(text))) if text else came
+
+
+class _GrantingApprover:
+    """Does not ask again about what hooks, or a person whom they asked, have allowed."""
+
+    def __init__(self, approver: Approver) -> None:
+        self._approver = approver
+
+    async def ask(self, question: Question) -> ApprovalAnswer:
+        """Return the decision."""
+        return await self._approver.ask(structs.replace(question, granted=True))
 
 
 class _NotingApprover:

@@ -197,6 +197,18 @@ class NativeTurn:
             parts = said.parts or (TextPart(draft.text),)
             self.transcript = self.transcript.extend(ModelMessage("assistant", parts))
 
+    @property
+    def last_words(self) -> str:
+        """The text of the model's last message."""
+        said = next((one for one in reversed(self.transcript.messages) if one.role != "user"), None)
+        parts = said.parts if said else ()
+        return "\n".join(part.text for part in parts if isinstance(part, TextPart))
+
+    def go_on(self, why: str) -> None:
+        """Let the model continue after its last reply, and tell it why."""
+        self.done = False
+        self.transcript = self.transcript.extend(ModelMessage("user", (TextPart(why),)))
+
     def add_tool_results(self, uses: Sequence[AnyUse], results: Sequence[ToolResult]) -> None:
         """Add the results of all calls of the latest reply, in their order."""
         self.transcript = self.transcript.extend(ModelMessage("user", tuple(results)))

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 
 from agentd.agent.engine import (
@@ -21,6 +22,7 @@ from agentd.agent.engines.native.engine import NativeEngine
 from agentd.agent.engines.native.supplier import RetryPolicy
 from agentd.agent.engines.native.transcript_file import TranscriptFiles
 from agentd.agent.engines.native.turn import TurnLimits
+from agentd.agent.hooks.directory import HookDirectory, open_no_hooks
 from agentd.agent.mcp_servers.turn_tools import open_no_tools
 from agentd.agent.tools.files import FolderWorkspace
 from agentd.agent.tools.shell import ShellTerminal
@@ -75,6 +77,7 @@ class Scene:
     kept: Path | None = None
     """The state folder in which conversations are kept; None: nowhere."""
     open_mcp: OpenMcpTools = open_no_tools
+    hooks: HookDirectory | None = None
     seconds: float = 120.0
     """The most seconds that a turn may take: else it hangs."""
     so_far: list[EngineEvent] = field(default_factory=list)
@@ -85,7 +88,15 @@ class Scene:
         protected = ProtectedPlaces(state=str(self.root / "state"))
         workspace = self.workspace or FolderWorkspace(str(self.root), protected=protected)
         root = str(self.root)
-        tools = Toolbox(workspace, GitRepository(root), ShellTerminal(root), open_mcp=self.open_mcp)
+        terminal = ShellTerminal(root)
+        hooks = self.hooks and partial(self.hooks.open_turn, root, terminal.run_hook)
+        tools = Toolbox(
+            workspace,
+            GitRepository(root),
+            terminal,
+            open_mcp=self.open_mcp,
+            open_hooks=hooks or open_no_hooks,
+        )
         return NativeEngine(
             tools,
             upstream,

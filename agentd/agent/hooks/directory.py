@@ -1,0 +1,52 @@
+"""Which hooks a turn has: those of ``hooks.yml``, and allowed ones of the workspace."""
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TypeAlias
+
+from agentd.agent.engine import Approver, TurnRequest
+from agentd.agent.hooks import store
+from agentd.agent.hooks.model import HookSettings, list_own_hooks
+from agentd.agent.hooks.store import HooksOfWorkspaces
+from agentd.agent.hooks.turn_hooks import TurnHooks
+from agentd.storage.layout import Layout
+from agentd.storage.watched_file import WatchedFile
+from agentd.system.process import Finished
+
+RunInTurn: TypeAlias = Callable[[str, bytes, float, str], Awaitable[Finished]]
+"""Runs a command line with an input, at most so many seconds, for the turn with this tag."""
+OpenHooks: TypeAlias = Callable[[TurnRequest, Approver], Awaitable[TurnHooks]]
+"""Returns the hooks of a turn."""
+
+
+class HookDirectory:
+    """The hooks as ``hooks.yml`` has them now."""
+
+    def __init__(self, layout: Layout) -> None:
+        self.file = WatchedFile(layout.hooks_settings, partial(store.load, layout), HookSettings())
+        """The current content of ``hooks.yml``."""
+        self._workspaces = HooksOfWorkspaces(layout)
+
+    async def open_turn(
+        self, root: str, run: RunInTurn, assignment: TurnRequest, approver: Approver
+    ) -> TurnHooks:
+        """Return the hooks of a turn in a folder; a person is asked about new ones of it."""
+        await self.file.ensure_current()
+        settings = self.file.current
+        hooks = tuple(list_own_hooks(settings))
+        told: tuple[tuple[str, str], ...] = ()
+        if settings.workspace_hooks:
+            found, told = await self._workspaces.find_allowed(root, assignment.chat_id, approver)
+            hooks += found
+        if not hooks and not told:
+            return TurnHooks()
+
+        async def run_hook(command: str, given: bytes, seconds: float) -> Finished:
+            return await run(command, given, seconds, assignment.turn_tag)
+
+        return TurnHooks(hooks, run_hook, root, assignment.chat_id, told)
+
+
+async def open_no_hooks(assignment: TurnRequest, approver: Approver) -> TurnHooks:
+    """Return the hooks of a turn without any."""
+    return TurnHooks()
