@@ -5,7 +5,10 @@ from typing import Any
 
 import pytest
 
+from agentd.agent.custom_commands.store import CommandDirectory
 from agentd.agent.engine import ToolUsed, TurnFailed
+from agentd.agent.hooks.directory import HookDirectory
+from agentd.storage.layout import Layout
 from tests.agent.engines.native.scene import Scene, list_started_tools, read_replies
 from tests.agent.tasks.catalogue import TASKS
 from tests.agent.tasks.task import Outcome, Task, Unsolved, make_repository
@@ -47,7 +50,16 @@ def test_the_native_engine_carries_out_the_moves_that_solve_it(
     make_repository(task, root)
     supplier.answer_always(answer_helper)
     supplier.script(*task.moves)
-    told = Scene(root, supplier).run(task.prompt)
+    layout = Layout(str(root.parent / "state"), str(root.parent / "config"))
+    for folder in (layout.state, layout.config):
+        Path(folder).mkdir()
+    scene = Scene(
+        root,
+        supplier,
+        hooks=HookDirectory(layout),
+        commands=CommandDirectory(layout, str(root)),
+    )
+    told = scene.run(task.prompt)
     assert not [step for step in told if isinstance(step, TurnFailed)]
     assert supplier.left == 0
     assert list_started_tools(told) == [call.name for call in task.list_calls()]

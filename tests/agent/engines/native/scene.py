@@ -8,8 +8,11 @@ from decimal import Decimal
 from functools import partial
 from pathlib import Path
 
+from agentd.agent.custom_commands.expansion import CommandEngine
+from agentd.agent.custom_commands.store import CommandDirectory
 from agentd.agent.engine import (
     ApprovalAnswer,
+    Engine,
     EngineEvent,
     Question,
     ReplyCompleted,
@@ -78,27 +81,31 @@ class Scene:
     """The state folder in which conversations are kept; None: nowhere."""
     open_mcp: OpenMcpTools = open_no_tools
     hooks: HookDirectory | None = None
+    commands: CommandDirectory | None = None
     seconds: float = 120.0
     """The most seconds that a turn may take: else it hangs."""
     so_far: list[EngineEvent] = field(default_factory=list)
     """The events of the last turn so far, while more are coming."""
 
-    def build_engine(self, upstream: HttpUpstream) -> NativeEngine:
-        """Build the engine as the daemon builds it."""
+    def build_tools(self) -> Toolbox:
+        """Build the tools as the daemon builds them."""
         protected = ProtectedPlaces(state=str(self.root / "state"))
         workspace = self.workspace or FolderWorkspace(str(self.root), protected=protected)
         root = str(self.root)
         terminal = ShellTerminal(root)
         hooks = self.hooks and partial(self.hooks.open_turn, root, terminal.run_hook)
-        tools = Toolbox(
+        return Toolbox(
             workspace,
             GitRepository(root),
             terminal,
             open_mcp=self.open_mcp,
             open_hooks=hooks or open_no_hooks,
         )
+
+    def build_engine(self, upstream: HttpUpstream) -> NativeEngine:
+        """Build the engine as the daemon builds it, without its commands."""
         return NativeEngine(
-            tools,
+            self.build_tools(),
             upstream,
             self._find_access,
             lambda supplier, model: self.prices,
@@ -128,7 +135,11 @@ class Scene:
         assignment = TurnRequest(1, prompt, **{"model": "large", "supplier": "acme", **more})
         upstream = HttpUpstream()
         try:
-            stream = self.build_engine(upstream).run(assignment, self.person)
+            engine: Engine = self.build_engine(upstream)
+            if self.commands:
+                find = partial(self.commands.find_called, folder=str(self.root))
+                engine = CommandEngine(engine, self.build_tools(), find)
+            stream = engine.run(assignment, self.person)
             so_far: list[EngineEvent] = []
             self.so_far = so_far
             async with asyncio.timeout(self.seconds), aclosing(stream) as told:
