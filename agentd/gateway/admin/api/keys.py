@@ -3,7 +3,7 @@
 The secret of a key is shown once, when it is created or reissued.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import tzinfo
 from typing import Annotated, Any, Protocol
 
@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Meta, Struct, structs
 
 from agentd.core.clock import Clock, Timestamp
-from agentd.core.errors import BadRequest, NotFound, Unavailable, suggest_name
+from agentd.core.errors import BadRequest, ConfigProblem, NotFound, Unavailable, suggest_name
 from agentd.gateway.admin.api import shapes
 from agentd.gateway.admin.api.limit_views import (
     FurtherLimitsView,
@@ -102,6 +102,11 @@ class ManagedKeys(Protocol):
         """The valid keys."""
         ...
 
+    @property
+    def problems(self) -> Sequence[ConfigProblem]:
+        """What is wrong with their file."""
+        ...
+
     def ensure_current(self) -> Awaitable[None]:
         """Return once they match their file."""
         ...
@@ -177,13 +182,15 @@ class AccessKeyEndpoints(ResourceEndpoints[AccessKey]):
         super().__init__(managed, listing)
 
     def find(self, name: str) -> AccessKey:
-        """Return a key by id, else by name."""
+        """Return a key by id, else by name; ``Unavailable`` while none can be read."""
         known = self._keys.keys
         found = known.find(name)
         if found is None:
             found = next(
                 (key for key in known if casefold_name(key.name) == casefold_name(name)), None
             )
+        if found is None and not len(known) and self._keys.problems:
+            raise Unavailable("The access keys cannot be read", str(self._keys.problems[0]))
         if found is None:
             near = suggest_name(name, [key.name for key in known]) if len(known) else ""
             raise NotFound(f'There is no access key "{name[:100]}"{near}')
