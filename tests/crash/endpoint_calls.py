@@ -273,6 +273,7 @@ NOT_CALLED: dict[str, str] = {
     "POST /api/agent/channels/{name}/balance": _ASKS,
     "DELETE /api/mcp-servers/decisions/{id}": "it needs a decision about a project's server",
     "POST /api/chats/{chatId}/processes/{processId}/stop": _JOB,
+    "POST /api/remote/chats/{chatId}/processes/{processId}/stop": _JOB,
     "POST /api/schedules/{name}/run": "its turn goes on after the answer: tests/schedules",
     "POST /api/agent/channels/{name}/check": _ASKS,
     "POST /api/agent/models/{name}/check": _ASKS,
