@@ -45,6 +45,11 @@ UNSEEN = {
     "schedules.store.ProgressFile.save": "which times are over is seen when one comes",
 }
 """Writers whose syncs the API does not show, and what does."""
+TWICE_SAFE = {
+    "DELETE /api/agent/keys/{id}": "a key is gone by its list and by that of revoked keys",
+    "DELETE /api/agent/management-keys/{name}": "the same",
+}
+"""Routes of which two files each say the same: without the syncs of one, nothing is lost."""
 
 
 class Outcome(NamedTuple):
@@ -123,7 +128,7 @@ def check_route(
     log = log[: answer + 1]
     tree = os.path.join(folder, "cut")
     yield Outcome(route, "", list(cut(log, expected, tree)))
-    for writer in list_writers(log) if check_syncs else ():
+    for writer in list_writers(log) if check_syncs and route not in TWICE_SAFE else ():
         fewer = [
             event for event in log if not (isinstance(event, Synced) and event.writer == writer)
         ]
