@@ -42,6 +42,7 @@ UNSEEN = {
     "storage.journal.GroupCommitter._commit": "ids.json: numbers that are given again are seen "
     "only by who knows the old ones; power_cut.py does",
     "gateway.admin.changes_store.ChangeJournal._write": "what an undo needs is seen by undoing",
+    "gateway.ledger.balances.SpendSnapshot._save": "the sums are a cache of the ledger",
     "schedules.store.ProgressFile.save": "which times are over is seen when one comes",
 }
 """Writers whose syncs the API does not show, and what does."""
