@@ -34,7 +34,7 @@ from agentd.gateway.admin.batches import EditAllStore, ManagedBatch
 from agentd.gateway.admin.changes import ChangeRecord
 from agentd.gateway.admin.changes_store import ChangeJournal
 from agentd.gateway.admin.import_intent import ImportIntentFile
-from agentd.gateway.admin.imports import ImportedEntries, ManagedImport
+from agentd.gateway.admin.imports import ImportedEntries, ImportStores, ManagedImport
 from agentd.gateway.admin.secret_rules import SampleScanner
 from agentd.gateway.alerts.targets import AlertTargetRepository
 from agentd.gateway.channels.model import Channel
@@ -126,7 +126,9 @@ class AdminComponent:
             self._describe_model_users,
             *(checks, gateway.prices),
         )
-        imports = self._imports = self._build_imports(stored_channels, stored_models)
+        imports = self._imports = self._build_imports(
+            stored_channels, stored_models, BudgetRepository(self._layout, self._gateway.budgets)
+        )
         keys, management_keys = self._build_key_endpoints()
         rules = self._build_rules(secret)
         targets, budgets = self._build_alert_targets(), self._build_budgets()
@@ -139,7 +141,7 @@ class AdminComponent:
         return manage.ManagementEndpoints(
             channels=channels,
             models=models,
-            imports=ImportEndpoints(imports),
+            imports=ImportEndpoints(imports, self._clock),
             batches=batches,
             keys=keys,
             management_keys=management_keys,
@@ -213,14 +215,14 @@ class AdminComponent:
         return AlertTargetEndpoints(targets, self._alerts.service, self.journal)
 
     def _build_imports(
-        self, channels: ChannelRepository, models: GatewayModelRepository
+        self, channels: ChannelRepository, models: GatewayModelRepository, budgets: BudgetRepository
     ) -> ManagedImport:
         return ManagedImport(
-            channels,
-            models,
+            ImportStores(channels, models, budgets),
             self.journal,
             lambda: self._gateway.channels.current,
             lambda: models.current,
+            lambda: budgets.current,
             self._describe_import_users,
             ImportIntentFile(self._layout),
         )

@@ -10,6 +10,7 @@ from pathlib import PurePath
 import msgspec
 
 from agentd.cli.client import Client, find_daemon_url
+from agentd.cli.limit_options import format_limits
 from agentd.cli.management_key import (
     add_key_file_option,
     explain_refused_key,
@@ -19,10 +20,12 @@ from agentd.cli.options import Subcommands, add_json_option, add_url_option, res
 from agentd.cli.output import excerpt
 from agentd.core.errors import BadRequest
 from agentd.gateway.admin.api import shapes
+from agentd.gateway.admin.api.budgets import BudgetEndpoints
 from agentd.gateway.admin.api.channels import ChannelEndpoints
 from agentd.gateway.admin.api.models import ProxyModelEndpoints
 from agentd.gateway.migration.litellm import map_litellm
 from agentd.gateway.migration.new_api import find_rows, map_new_api
+from agentd.gateway.migration.new_api_accounts import find_account_rows, map_new_api_accounts
 from agentd.gateway.migration.plan import ConfigSource, ImportPlan
 from agentd.gateway.migration.reconcile import reconcile
 from agentd.models.gateway_model import GatewayModel
@@ -37,11 +40,12 @@ examples:
   agentd proxy import channels.json --from new-api --key-file ~/.agentd-management-key
 
 Reads the config.yaml of a LiteLLM proxy, or the channels of new-api as JSON: what its
-GET /api/channel/ returns (without keys), or the rows of its table channels. The running daemon
-creates the channels and models for the holder of the management key, all or none; what exists
-stays as it is. os.environ/NAME is looked up in this command's environment, and the value stored in
-channels.yml. Whatever cannot be taken is listed, with its place; then the exit code is 1. Keys of
-callers are not moved: make access keys with agentd proxy key add.
+GET /api/channel/ returns (without keys), or the rows of its table channels; likewise its users,
+whose quotas become budgets. The running daemon creates channels, models and budgets for the holder
+of the management key, all or none; what exists stays as it is. os.environ/NAME is looked up in this
+command's environment, and the value stored in channels.yml. Whatever cannot be taken is listed,
+with its place; then the exit code is 1. Keys of callers are not moved: make access keys with
+agentd proxy key add.
 """
 
 
@@ -49,8 +53,8 @@ def add_parser(parts: Subcommands) -> None:
     """Register ``agentd proxy import`` with argparse."""
     parser = parts.add_parser(
         "import",
-        help="move the channels and models of LiteLLM or new-api over",
-        description="Create the channels and models that another gateway's configuration has.",
+        help="move the channels, models and budgets of LiteLLM or new-api over",
+        description="Create the channels, models and budgets of another gateway's configuration.",
         epilog=EXAMPLES,
     )
     parser.add_argument("file", metavar="FILE", help="the other gateway's configuration")
@@ -74,9 +78,12 @@ def run(args: argparse.Namespace) -> int:
     with Client(url, read_management_key(args.key_file)) as client, explain_refused_key():
         channels = {one["name"]: one["url"] for one in client.list_managed("channels")}
         models = {one["name"] for one in client.list_managed("models")}
-        plan = reconcile(plan, channels, models)
+        budgets = [
+            (one["name"], one["owner"], one["tag"]) for one in client.list_managed("budgets")
+        ]
+        plan = reconcile(plan, channels, models, budgets)
         change = None
-        if plan.channels or plan.models:
+        if plan.channels or plan.models or plan.budgets:
             change = client.import_entries(_encode(plan), dry_run=args.dry_run)["change"]
     if args.json:
         print(json.dumps(_describe(plan, change)))
@@ -96,9 +103,12 @@ def read_plan(path: str, origin: str | None, environ: Mapping[str, str]) -> Impo
         rows = find_rows(_parse_json(text))
         if rows is not None:
             return map_new_api(ConfigSource(name, rows))
+        accounts = find_account_rows(_parse_json(text))
+        if accounts is not None:
+            return map_new_api_accounts(ConfigSource(name, accounts))
         if origin == "new-api":
             raise BadRequest(
-                f"{path} is no list of channels as JSON",
+                f"{path} is no list of channels, users or tokens as JSON",
                 "Expected what GET /api/channel/ of new-api returns, or the rows of its table.",
             )
     content, lines = parse_untrusted_yaml_with_lines(text)
@@ -129,6 +139,7 @@ def _encode(plan: ImportPlan) -> dict[str, object]:
         for name, entries, kind in (
             ("channels", plan.channels, ChannelEndpoints.types.new),
             ("models", plan.models, ProxyModelEndpoints.types.new),
+            ("budgets", plan.budgets, BudgetEndpoints.types.new),
         )
     }
 
@@ -137,6 +148,7 @@ def _describe(plan: ImportPlan, change: int | None) -> dict[str, object]:
     return {
         "channels": [one.name for one in plan.channels],
         "models": [one.name for one in plan.models],
+        "budgets": [one.name for one in plan.budgets],
         "change": change,
         "notTaken": [{"place": one.place, "why": one.what} for one in plan.leftovers],
         "notes": list(plan.notes),
@@ -151,6 +163,9 @@ def _print_plan(plan: ImportPlan, change: int | None, *, dry_run: bool) -> None:
         routes = ", ".join(f"{one.channel}={one.model or model.name}" for one in model.routes)
         price = f"{model.prices.input}/{model.prices.output}" if model.prices else "no price"
         print(excerpt(f"model {model.name}: {routes} ({price})"))
+    for budget in plan.budgets:
+        whose = f"{budget.scope} {budget.owner or budget.tag}"
+        print(excerpt(f"budget {budget.name}: {whose}, {format_limits(budget.limits)}"))
     for leftover in plan.leftovers:
         print(f"not taken: {excerpt(leftover.place)}: {excerpt(leftover.what)}", file=sys.stderr)
     for note in plan.notes:
@@ -162,6 +177,8 @@ def _print_plan(plan: ImportPlan, change: int | None, *, dry_run: bool) -> None:
             file=sys.stderr,
         )
     counts = f"{len(plan.channels)} channels and {len(plan.models)} models"
+    if plan.budgets:
+        counts = f"{counts.replace(' and', ',')} and {len(plan.budgets)} budgets"
     if dry_run:
         print(f"{counts} would be created; nothing was changed", file=sys.stderr)
     elif change is None:

@@ -150,3 +150,21 @@ def test_a_wrong_key_changes_nothing(
     assert import_file("config.yaml", config, key="wrong") == 1
     assert "PROXY_APP_HASH" in capsys.readouterr().err
     assert "team-gateway" not in list_names(manager, "models")
+
+
+def test_budgets_are_moved_and_those_that_exist_stay(
+    import_file: Import, manager: Client, capsys: pytest.CaptureFixture[str]
+) -> None:
+    manager.post("/api/agent/budgets", {"name": "ann", "owner": "ann", "limits": {"day": 1}})
+    users = [{"username": name, "quota": 1_000_000, "status": 1} for name in ("ann", "bob")]
+    assert import_file("users.json", json.dumps({"data": {"items": users}})) == 1
+    told = capsys.readouterr()
+    assert "budget bob: owner bob, total 2" in told.out
+    assert 'budget "ann"' in told.err
+    assert "and 1 budgets as change" in told.err
+    assert manager.get("/api/agent/budgets/bob")["limits"]["total"] == 2
+    assert manager.get("/api/agent/budgets/ann")["limits"] == {
+        **manager.get("/api/agent/budgets/bob")["limits"],
+        "day": 1,
+        "total": None,
+    }

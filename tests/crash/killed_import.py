@@ -10,6 +10,7 @@ from typing import Any
 
 from agentd.gateway.admin.changes_store import ChangeJournal
 from agentd.gateway.channels.store import ChannelRepository
+from agentd.gateway.limits.budget_store import BudgetRepository
 from agentd.gateway.models.store import GatewayModelRepository
 from tests.gateway.admin.conftest import HASH, MANAGEMENT_KEY
 from tests.support.daemon import Serving
@@ -24,12 +25,15 @@ IMPORT = {
         }
     ],
     "models": [{"name": "moved-large", "routes": [{"channel": "moved"}]}],
+    "budgets": [{"name": "moved-team", "tag": "team", "limits": {"day": "3"}}],
 }
 
 POINTS: dict[str, tuple[type, str]] = {
+    "before channels": (ChannelRepository, "add_all"),
     "before models": (GatewayModelRepository, "add_all"),
     "before the journal": (ChangeJournal, "append"),
     "undo before channels": (ChannelRepository, "remove_all"),
+    "undo before budgets": (BudgetRepository, "remove_all"),
     "undo before the journal": (ChangeJournal, "append"),
 }
 

@@ -24,16 +24,17 @@ def test_a_killed_import_is_whole_or_gone_after_the_next_start(tmp_path: Path, p
         manager = daemon.client(MANAGEMENT_KEY)
         names = [
             [one["name"] for one in manager.get(f"/api/agent/{what}")["items"]]
-            for what in ("channels", "models")
+            for what in ("channels", "models", "budgets")
         ]
         there = IS_THERE.get(point, False)
-        assert names == ([["moved"], ["moved-large"]] if there else [[], []])
+        assert names == ([["moved"], ["moved-large"], ["moved-team"]] if there else [[], [], []])
         changes = manager.get("/api/agent/changes")["items"]
-        actions = {"before models": [], "before the journal": ["create"]}
+        actions = {"before channels": [], "before models": [], "before the journal": ["create"]}
         expected = actions.get(point, ["undo", "create"])
         assert [one["action"] for one in changes] == expected
         assert not Path(daemon.layout.import_intent).exists()
         if there:
             number = changes[0]["number"]
             assert manager.post(f"/api/agent/changes/{number}/undo", None).status == 200
-            assert manager.get("/api/agent/channels")["items"] == []
+            for what in ("channels", "models", "budgets"):
+                assert manager.get(f"/api/agent/{what}")["items"] == []

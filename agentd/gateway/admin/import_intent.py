@@ -1,4 +1,4 @@
-"""What an import is about to write, noted until both of its files are written.
+"""What an import is about to write, noted until all of its files are written.
 
 ``proxy/import.json`` is there only while an import, or the undo of one, is under way. It holds
 names and keyed hashes: no secret.
@@ -40,6 +40,8 @@ class ImportIntent(Struct, frozen=True, kw_only=True):
     """A keyed hash of each channel, by name."""
     models: tuple[str, ...]
     """The names of the models."""
+    budgets: dict[str, str] = {}
+    """A keyed hash of each budget, by name."""
 
 
 class ImportIntentFile:
@@ -60,7 +62,11 @@ class ImportIntentFile:
             )
             return msgspec.json.decode(found.data, type=ImportIntent) if found else None
         except (AgentdError, msgspec.DecodeError, UnicodeDecodeError) as error:
-            _log.error("%s cannot be read; look for channels without models: %s", self._path, error)
+            _log.error(
+                "%s cannot be read; look for channels or budgets of an import: %s",
+                self._path,
+                error,
+            )
             return None
 
     async def clear(self) -> None:

@@ -1,31 +1,40 @@
-"""Channels and models that are created together, as one change that is undone as one."""
+"""Channels, models and budgets that are created together, as one change that is undone as one."""
 
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
-from typing import Protocol, TypeVar
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Struct
 
-from agentd.core.errors import AgentdError, BadRequest, Conflict, NotFound
+from agentd.core.errors import BadRequest, Conflict, NotFound
 from agentd.gateway.admin.changes import ChangeRecord, ChangeRequest, MaskedFields, UndoRecord
 from agentd.gateway.admin.import_intent import ImportIntent, ImportIntentFile
 from agentd.gateway.admin.service import UNDO_HINT, ChangeLog, to_complete_builtins
 from agentd.gateway.channels.model import Channel
 from agentd.gateway.channels.validation import require_known_channels
+from agentd.gateway.limits.budgets import Budget
 from agentd.models.gateway_model import GatewayModel
 
 E = TypeVar("E", bound=Struct)
+
+_Entry: TypeAlias = Channel | GatewayModel | Budget
 
 _log = logging.getLogger("agentd.proxy")
 
 
 class ImportedEntries(Struct, frozen=True, omit_defaults=True):
-    """The channels and models of one import."""
+    """The channels, models and budgets of one import."""
 
     channels: tuple[Channel, ...] = ()
     models: tuple[GatewayModel, ...] = ()
+    budgets: tuple[Budget, ...] = ()
+
+    @property
+    def files(self) -> int:
+        """The number of files that hold them."""
+        return sum(map(bool, (self.channels, self.models, self.budgets)))
 
 
 class BatchStore(Protocol[E]):
@@ -45,33 +54,42 @@ class BatchStore(Protocol[E]):
         ...
 
 
+class ImportStores(NamedTuple):
+    """Where the entries of imports are stored."""
+
+    channels: BatchStore[Channel]
+    models: BatchStore[GatewayModel]
+    budgets: BatchStore[Budget]
+
+
 class ManagedImport:
-    """Creates channels and models together; ``gateway.admin.service`` manages single ones.
+    """Creates entries of several files together; ``gateway.admin.service`` manages single ones.
 
-    ``known`` returns the channels that there are, ``models_now`` the models, and ``busy`` what else
-    uses entries of an import, so that it cannot be undone (empty: nothing does).
+    ``known`` returns the channels that there are, ``models_now`` the models, ``budgets_now`` the
+    budgets, and ``busy`` what else uses entries of an import, so that it cannot be undone (empty:
+    nothing does).
 
-    Channels are written before the models that lead through them, each file at once, and removed
-    after them. ``intents`` notes what is under way: if the daemon is killed in between,
-    ``recover`` removes channels whose models were not written, or were removed already.
+    Budgets are written first, then channels, then the models that lead through these, each file at
+    once; they are removed in reverse. ``intents`` notes what is under way: if the daemon is killed
+    in between, ``recover`` removes what was written before the last file, or was to be removed.
     """
 
     resource = "import"
 
     def __init__(
         self,
-        channels: BatchStore[Channel],
-        models: BatchStore[GatewayModel],
+        stores: ImportStores,
         journal: ChangeLog,
         known: Callable[[], Mapping[str, Channel]],
         models_now: Callable[[], Sequence[GatewayModel]],
+        budgets_now: Callable[[], Mapping[str, Budget]],
         busy: Callable[[ImportedEntries], str],
         intents: ImportIntentFile,
     ) -> None:
         self._models_now = models_now
+        self._budgets_now = budgets_now
         self._intents = intents
-        self._channels = channels
-        self._models = models
+        self._channels, self._models, self._budgets = stores
         self._journal = journal
         self._known = known
         self._busy = busy
@@ -89,10 +107,10 @@ class ManagedImport:
             return
         async with self._journal.lock:
             if self._journal.last_number < intent.number:
-                here = {model.name for model in self._models_now()}
-                if here.isdisjoint(intent.models):
+                is_written = self._is_last_file_written(intent)
+                if not is_written:
                     await self._remove_left_over(intent)
-                if here.isdisjoint(intent.models) != intent.adds:
+                if is_written == intent.adds:
                     await self._log_recovered(intent)
             await self._intents.clear()
 
@@ -131,7 +149,7 @@ class ManagedImport:
 
         A start after a kill in the block finishes it, or takes it back.
         """
-        if request.dry_run or not (entries.channels and entries.models):
+        if request.dry_run or entries.files < 2:
             yield
             return
         intent = ImportIntent(
@@ -143,6 +161,7 @@ class ManagedImport:
             adds=adds,
             channels={one.name: self._create_tag(one) for one in entries.channels},
             models=tuple(one.name for one in entries.models),
+            budgets={one.name: self._create_tag(one) for one in entries.budgets},
         )
         await self._intents.save(intent)
         try:
@@ -150,22 +169,36 @@ class ManagedImport:
         finally:
             await self._intents.clear()
 
-    def _create_tag(self, channel: Channel) -> str:
-        return self._journal.create_tag(msgspec.json.encode(to_complete_builtins(channel)))
+    def _create_tag(self, entry: Struct) -> str:
+        return self._journal.create_tag(msgspec.json.encode(to_complete_builtins(entry)))
+
+    def _is_last_file_written(self, intent: ImportIntent) -> bool:
+        """Return whether the file that is written last, and emptied first, has the entries."""
+        if intent.models:
+            return not {model.name for model in self._models_now()}.isdisjoint(intent.models)
+        return bool(self._find_unchanged(intent.channels, self._known()))
+
+    def _find_unchanged(self, tags: Mapping[str, str], known: Mapping[str, Struct]) -> list[str]:
+        """Return the names of the entries that are as the import wrote them."""
+        return [
+            name
+            for name, tag in tags.items()
+            if name in known and self._create_tag(known[name]) == tag
+        ]
 
     async def _remove_left_over(self, intent: ImportIntent) -> None:
-        """Remove the channels of an import whose models are not there."""
-        known = self._known()
+        """Remove what is there of an import whose last file is not written."""
         used = {route.channel for model in self._models_now() for route in model.routes}
-        left = [
-            name
-            for name, tag in intent.channels.items()
-            if name in known and name not in used and self._create_tag(known[name]) == tag
-        ]
-        if left:
-            await self._channels.remove_all(left)
+        found = self._find_unchanged(intent.channels, self._known())
+        channels = [name for name in found if name not in used]
+        budgets = self._find_unchanged(intent.budgets, self._budgets_now())
+        if channels:
+            await self._channels.remove_all(channels)
+        if budgets:
+            await self._budgets.remove_all(budgets)
+        if left := (*channels, *budgets):
             _log.warning(
-                "an import was interrupted; its channels are removed again: %s", ", ".join(left)
+                "an import was interrupted; a part of it is removed again: %s", ", ".join(left)
             )
 
     async def _log_recovered(self, intent: ImportIntent) -> None:
@@ -176,40 +209,49 @@ class ManagedImport:
             entries = ImportedEntries(
                 tuple(known[name] for name in intent.channels if name in known),
                 tuple(one for one in self._models_now() if one.name in intent.models),
+                tuple(one for name, one in self._budgets_now().items() if name in intent.budgets),
             )
             await self._log(request, intent.action, None, entries, undoes)
             return
         names = {"channels": list(intent.channels), "models": list(intent.models)}
-        count = _describe_counts(len(intent.channels), len(intent.models))
+        if intent.budgets:
+            names["budgets"] = list(intent.budgets)
+        count = _describe_counts(len(intent.channels), len(intent.models), len(intent.budgets))
         await self._journal.append(
             request, intent.action, self.resource, count, before=names, undoes=undoes
         )
 
     async def _add(self, entries: ImportedEntries, dry_run: bool) -> None:
-        if not (entries.channels or entries.models):
-            raise BadRequest("There is nothing to import", "Send channels or models.")
+        if not entries.files:
+            raise BadRequest("There is nothing to import", "Send channels, models or budgets.")
         known = {*self._known(), *(one.name for one in entries.channels)}
         for model in entries.models:
             require_known_channels(model, known)
-        # Each file is checked before either is written.
+        # Each file is checked before any is written.
+        await self._budgets.add_all(entries.budgets, dry_run=True)
         await self._channels.add_all(entries.channels, dry_run=True)
         await self._models.add_all(entries.models, dry_run=True)
         if dry_run:
             return
-        await self._channels.add_all(entries.channels)
-        try:
+        async with AsyncExitStack() as written:  # taken back, such as for an edit by hand meanwhile
+            await self._budgets.add_all(entries.budgets)
+            written.push_async_callback(
+                self._budgets.remove_all, [one.name for one in entries.budgets]
+            )
+            await self._channels.add_all(entries.channels)
+            written.push_async_callback(
+                self._channels.remove_all, [one.name for one in entries.channels]
+            )
             await self._models.add_all(entries.models)
-        except AgentdError:  # such as an edit by hand at this moment
-            await self._channels.remove_all([one.name for one in entries.channels])
-            raise
+            written.pop_all()
 
     async def _remove(self, entries: ImportedEntries, dry_run: bool) -> None:
         if users := self._busy(entries):
             raise Conflict(f"A part is in use: {users}", "Change or delete those first.")
-        every: tuple[Channel | GatewayModel, ...] = (*entries.channels, *entries.models)
+        every: tuple[_Entry, ...] = (*entries.channels, *entries.models, *entries.budgets)
         stored = {(type(one), one.name): one for one in every}
 
-        def check(now: Channel | GatewayModel) -> None:
+        def check(now: _Entry) -> None:
             if now != stored[type(now), now.name]:
                 raise Conflict(
                     f'"{now.name}" was changed since; later changes would be lost', UNDO_HINT
@@ -217,11 +259,14 @@ class ManagedImport:
 
         channels = [one.name for one in entries.channels]
         models = [one.name for one in entries.models]
+        budgets = [one.name for one in entries.budgets]
+        await self._budgets.remove_all(budgets, check, dry_run=True)
         await self._channels.remove_all(channels, check, dry_run=True)
         await self._models.remove_all(models, check, dry_run=True)
         if not dry_run:
             await self._models.remove_all(models, check)
             await self._channels.remove_all(channels, check)
+            await self._budgets.remove_all(budgets, check)
 
     async def _log(
         self,
@@ -255,11 +300,13 @@ def _decode(stored: msgspec.Raw) -> ImportedEntries | None:
 
 def _count(entries: ImportedEntries) -> str:
     """Return a name for the journal, such as ``3 channels, 1 model``."""
-    return _describe_counts(len(entries.channels), len(entries.models))
+    return _describe_counts(len(entries.channels), len(entries.models), len(entries.budgets))
 
 
-def _describe_counts(channels: int, models: int) -> str:
-    counts = (("channel", channels), ("model", models))
+def _describe_counts(channels: int, models: int, budgets: int) -> str:
+    counts = [("channel", channels), ("model", models)]
+    if budgets:
+        counts.append(("budget", budgets))
     return ", ".join(f"{count} {noun}{'' if count == 1 else 's'}" for noun, count in counts)
 
 
@@ -267,7 +314,10 @@ def _list_names(entries: ImportedEntries | None) -> MaskedFields | None:
     """Return what the journal shows: names only, because there may be hundreds of entries."""
     if entries is None:
         return None
-    return {
+    names: MaskedFields = {
         "channels": [one.name for one in entries.channels],
         "models": [one.name for one in entries.models],
     }
+    if entries.budgets:
+        names["budgets"] = [one.name for one in entries.budgets]
+    return names

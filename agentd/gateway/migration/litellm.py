@@ -4,8 +4,11 @@ from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import Any
 
+import msgspec
 from msgspec import structs
 
+from agentd.gateway.keys.limits import KeyLimits
+from agentd.gateway.limits.budgets import Budget
 from agentd.gateway.migration.litellm_deployments import (
     NO_FIELD,
     LiteLlmDeployment,
@@ -31,6 +34,10 @@ _FALLBACKS = {
     "content_policy_fallbacks": "content_fallbacks",
 }
 _KEYS = "keys of callers are not moved; make access keys with: agentd proxy key add"
+_NO_USERS = (
+    "agentd has no users with defaults; limit keys or their owners: agentd proxy budget --help"
+)
+_WHOLE = "no budget is of all requests; give all keys one tag, and that a budget"
 _CALLBACKS = "see /api/agent/metrics for Prometheus, and tracing of proxy.yml for OpenTelemetry"
 _REASONS = {
     "master_key": "make a key with: agentd proxy management-key add; " + _KEYS,
@@ -42,7 +49,21 @@ _REASONS = {
     "num_retries": "tries of proxy.yml says how often a request is tried",
     "routing_strategy": "routes have priorities and weights; choose these in models.yml",
     "request_timeout": "set timeout of the channels",
+    "max_budget": _WHOLE,
+    "budget_duration": _WHOLE,
+    "provider_budget_config": "channels have no budgets; owners and tags of keys have",
+    **dict.fromkeys(
+        (
+            *("default_internal_user_params", "default_team_params", "default_team_settings"),
+            *("max_internal_user_budget", "internal_user_budget_duration", "max_user_budget"),
+            *("max_end_user_budget", "max_end_user_budget_id", "default_key_generate_params"),
+            "upperbound_key_generate_params",
+        ),
+        _NO_USERS,
+    ),
 }
+_WINDOWS = {"1d": "day", "24h": "day", "7d": "week", "30d": "month", "1mo": "month"}
+"""The durations of budgets for which there is a window of about the same length."""
 _NO_SETTING = "agentd has no such setting"
 
 
@@ -61,6 +82,7 @@ class _LiteLlmMapper:
         self._credentials: dict[str, Fields] = {}
         self._models: dict[str, list[LiteLlmDeployment]] = {}
         self._aliases: dict[str, str] = {}
+        self._budgets: list[Budget] = []
         self._fallbacks: dict[str, dict[str, tuple[str, ...]]] = {
             field: {} for field in _FALLBACKS.values()
         }
@@ -83,6 +105,7 @@ class _LiteLlmMapper:
         for number, one in enumerate(root.take_list("model_list")):
             self._add_deployment(mapper, self._report.fields(("model_list", number), one))
         router, library = root.take_fields("router_settings"), root.take_fields("litellm_settings")
+        self._add_tag_budgets(library.take_fields("tag_budget_config"))
         self._add_aliases(router)
         for settings in (router, library):
             for name, field in _FALLBACKS.items():
@@ -94,6 +117,7 @@ class _LiteLlmMapper:
         return ImportPlan(
             channels=self._channels.channels,
             models=tuple(self._build_models()),
+            budgets=tuple(self._budgets),
             leftovers=tuple(self._report.leftovers),
             notes=tuple(self._report.notes),
         )
@@ -113,6 +137,32 @@ class _LiteLlmMapper:
             self._report.leave(deployment.path, "is the same deployment as one above")
         else:
             others.append(deployment)
+
+    def _add_tag_budgets(self, tags: Fields) -> None:
+        for tag in tags.names:
+            entry = tags.take_fields(tag)
+            amounts = [entry.take_number(name) for name in ("max_budget", "budget_limit")]
+            amount = next((one for one in amounts if one is not None), None)
+            duration = entry.take_text("budget_duration") or entry.take_text("time_period")
+            window = _WINDOWS.get(duration)
+            if amount is None or window is None:
+                why = f"a budget needs an amount, and one of {', '.join(_WINDOWS)}"
+                self._report.leave(entry.path, why)
+                continue
+            entry.leave_rest(NO_FIELD)
+            try:
+                limits = msgspec.convert({window: str(amount)}, KeyLimits)
+                self._budgets.append(
+                    msgspec.convert({"name": tag, "tag": tag, "limits": limits}, Budget)
+                )
+            except ValueError as error:  # msgspec's own errors are of this kind
+                self._report.leave(entry.path, f"the budget would not be valid: {error}")
+                continue
+            self._report.note(
+                "A budget counts keys that have its tag: agentd proxy key change KEY --tag TAG."
+            )
+            if duration in ("7d", "30d"):
+                self._report.note("Weeks begin on Monday and months on the 1st, not with the use.")
 
     def _add_aliases(self, router: Fields) -> None:
         aliases = router.take_fields("model_group_alias")

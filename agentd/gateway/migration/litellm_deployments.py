@@ -37,7 +37,8 @@ _REASONS = {
     "num_retries": "tries of proxy.yml says how often a request is tried",
     "max_parallel_requests": "parallel of an access key limits its calls",
     "stream_timeout": "idle_timeout of proxy.yml is the limit for all streams",
-    "max_budget": "limits of access keys count money",
+    "max_budget": "limits on models are those of a key: agentd proxy key change --model-limit",
+    "budget_duration": "limits on models are those of a key, and of a day, a week or a month",
     "drop_params": "agentd drops or translates parameters by dialect",
 }
 NO_FIELD = "agentd has no such field; a parameter of requests can be set by parameters"

@@ -1,7 +1,7 @@
 """The channels of a new-api instance: what ``GET /api/channel/`` returns, or rows of its table."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from decimal import Decimal
 from typing import Any, NamedTuple
 
@@ -56,6 +56,11 @@ def map_new_api(source: ConfigSource) -> ImportPlan:
 
 def find_rows(content: object) -> list[Any] | None:
     """Return the channels of an export; None if it is none."""
+    return find_rows_with(content, {"type", "models"})
+
+
+def find_rows_with(content: object, fields: Collection[str]) -> list[Any] | None:
+    """Return the rows of an export if all of them have these fields; else None."""
     for _ in range(3):  # {"data": {"items": [...]}}
         if isinstance(content, dict):
             content = next(
@@ -63,7 +68,7 @@ def find_rows(content: object) -> list[Any] | None:
             )
     if not (isinstance(content, list) and content):
         return None
-    is_export = all(isinstance(one, dict) and {"type", "models"} <= one.keys() for one in content)
+    is_export = all(isinstance(one, dict) and set(fields) <= one.keys() for one in content)
     return content if is_export else None
 
 

@@ -1,4 +1,4 @@
-"""The plan of an import: channels and models to create, and settings that could not be taken.
+"""The plan of an import: what to create, and settings that could not be taken.
 
 No leftover or note contains a value of the configuration but names of models and settings: any
 other value may be a secret.
@@ -16,6 +16,7 @@ from msgspec import Struct
 from agentd.core.secret_text import is_reference
 from agentd.gateway.channels.model import Channel
 from agentd.gateway.channels.validation import validate
+from agentd.gateway.limits.budgets import Budget
 from agentd.llm.upstream.public_addresses import may_be_public
 from agentd.models.gateway_model import GatewayModel
 
@@ -64,10 +65,11 @@ class ConfigSource(NamedTuple):
 
 
 class ImportPlan(Struct, frozen=True, kw_only=True):
-    """The channels and models to create, and what the reader should know."""
+    """What to create, and what the reader should know."""
 
     channels: tuple[Channel, ...] = ()
     models: tuple[GatewayModel, ...] = ()
+    budgets: tuple[Budget, ...] = ()
     leftovers: tuple[Leftover, ...] = ()
     """Settings that were not taken."""
     notes: tuple[str, ...] = ()

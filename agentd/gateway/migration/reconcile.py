@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping
 from msgspec import structs
 
 from agentd.core.errors import BadRequest
+from agentd.gateway.limits.budgets import Budget
 from agentd.gateway.migration.plan import (
     MAX_CHANNELS,
     MAX_MODELS,
@@ -14,9 +15,17 @@ from agentd.gateway.migration.plan import (
 )
 
 
-def reconcile(plan: ImportPlan, channels: Mapping[str, str], models: Collection[str]) -> ImportPlan:
-    """Return the plan without what exists; ``channels`` has the addresses by name.
+def reconcile(
+    plan: ImportPlan,
+    channels: Mapping[str, str],
+    models: Collection[str],
+    budgets: Collection[tuple[str, str, str]] = (),
+) -> ImportPlan:
+    """Return the plan without what exists.
 
+    ``channels`` has the addresses by name, ``budgets`` each one's name, owner and tag.
+
+    A budget of the same name, owner or tag stays as it is.
     A channel of the same name and address is used in place of the imported one. A channel of the
     same name and another address gets another name. A model of the same name stays as it is.
     Raises ``BadRequest`` for more than one import can hold.
@@ -48,6 +57,14 @@ def reconcile(plan: ImportPlan, channels: Mapping[str, str], models: Collection[
         for model in plan.models
         if model.name in models
     ]
+    new_budgets = [one for one in plan.budgets if not _is_taken(one, budgets)]
+    leftovers += [
+        Leftover(
+            f'budget "{one.name}"', "its name, owner or tag has a budget, which stays as it is"
+        )
+        for one in plan.budgets
+        if one not in new_budgets
+    ]
     if len(created) > MAX_CHANNELS or len(kept) > MAX_MODELS:
         raise BadRequest(
             f"The file has more than {MAX_CHANNELS} channels or {MAX_MODELS} models",
@@ -66,8 +83,16 @@ def reconcile(plan: ImportPlan, channels: Mapping[str, str], models: Collection[
             )
             for model in kept
         ),
+        budgets=tuple(new_budgets),
         leftovers=tuple(leftovers),
         notes=tuple(notes),
+    )
+
+
+def _is_taken(budget: Budget, budgets: Collection[tuple[str, str, str]]) -> bool:
+    return any(
+        budget.name == name or (budget.owner, budget.tag) == (owner, tag)
+        for name, owner, tag in budgets
     )
 
 

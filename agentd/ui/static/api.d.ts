@@ -1153,11 +1153,13 @@ export type HourView = {
 export type ImportRequest = {
   channels?: NewChannel[];
   models?: NewGatewayModel[];
+  budgets?: NewBudget[];
 };
 
 export type ImportView = {
   channels: string[];
   models: string[];
+  budgets: string[];
   change: number | null;
 };
 

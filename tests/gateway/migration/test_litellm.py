@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from agentd.core.errors import BadRequest
 from agentd.gateway.channels.validation import validate as validate_channels
+from agentd.gateway.keys.limits import KeyLimits
 from agentd.gateway.migration.litellm import map_litellm
 from agentd.gateway.migration.plan import ConfigSource, ImportPlan
 from agentd.models.model import Models
@@ -299,3 +300,44 @@ def test_lines_are_those_of_the_merged_and_aliased_parts() -> None:
 def test_the_example_is_read_by_other_readers_alike() -> None:
     content, _ = parse_untrusted_yaml_with_lines(CONFIG.read_text())
     assert content == yaml.safe_load(CONFIG.read_text())
+
+
+TAGS = """
+model_list: []
+litellm_settings:
+  max_budget: 100
+  default_internal_user_params: {max_budget: 5, budget_duration: 1d}
+  tag_budget_config:
+    product:chat-bot: {max_budget: 0.000000000001, budget_duration: 1d}
+    weekly: {budget_limit: 20, time_period: 7d, tpm_limit: 5}
+    monthly: {max_budget: 300.5, budget_duration: 30d}
+    often: {max_budget: 3, budget_duration: 10d}
+    amountless: {budget_duration: 1d}
+router_settings:
+  provider_budget_config: {openai: {budget_limit: 1, time_period: 1d}}
+"""
+
+
+def test_budgets_of_tags_are_taken_and_others_are_told_with_what_to_do() -> None:
+    plan = map_text(TAGS)
+    assert [(one.name, one.tag, one.limits) for one in plan.budgets] == [
+        ("product:chat-bot", "product:chat-bot", KeyLimits(day=Decimal("0.000000000001"))),
+        ("weekly", "weekly", KeyLimits(week=Decimal(20))),
+        ("monthly", "monthly", KeyLimits(month=Decimal("300.5"))),
+    ]
+    told = {one.place.partition(": ")[2]: one.what for one in plan.leftovers}
+    tags = "litellm_settings.tag_budget_config"
+    assert "one of 1d" in told[f"{tags}.often"]
+    assert "needs an amount" in told[f"{tags}.amountless"]
+    assert f"{tags}.weekly.tpm_limit" in told
+    assert "all keys one tag" in told["litellm_settings.max_budget"]
+    assert "agentd proxy budget" in told["litellm_settings.default_internal_user_params"]
+    assert "channels have no budgets" in told["router_settings.provider_budget_config"]
+    assert any("--tag TAG" in note for note in plan.notes)
+    assert any("Monday" in note for note in plan.notes)
+
+
+def test_a_budget_that_cannot_be_is_told() -> None:
+    plan = map_text(TAGS.replace("monthly:", f"{'x' * 300}:"))
+    assert len(plan.budgets) == 2
+    assert any("would not be valid" in one.what for one in plan.leftovers)

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from agentd.core.errors import BadRequest
+from agentd.gateway.limits.budgets import Budget
 from agentd.gateway.migration.litellm import map_litellm
 from agentd.gateway.migration.plan import ConfigSource, ImportPlan
 from agentd.gateway.migration.reconcile import reconcile
@@ -45,3 +46,11 @@ def test_a_channel_of_another_address_gets_a_name_and_the_same_the_next_time() -
 def test_more_than_one_import_can_hold_is_refused() -> None:
     with pytest.raises(BadRequest, match="more than"):
         reconcile(plan_models(*(f"m{number}" for number in range(1001))), {}, ())
+
+
+def test_a_budget_of_an_existing_name_owner_or_tag_stays_as_it_is() -> None:
+    budgets = (Budget(name="a", tag="a"), Budget(name="b", owner="b"), Budget(name="c", tag="c"))
+    existing = [("a", "x", ""), ("other", "b", ""), ("third", "c", "")]
+    plan = reconcile(ImportPlan(budgets=budgets), {}, (), existing)
+    assert plan.budgets == budgets[2:]
+    assert [one.place for one in plan.leftovers] == ['budget "a"', 'budget "b"']

@@ -1,17 +1,20 @@
-"""The endpoint that creates channels and models together, as one change."""
+"""The endpoint that creates channels, models and budgets together, as one change."""
 
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct, defstruct
 
+from agentd.core.clock import Clock
 from agentd.core.errors import BadRequest, Conflict, Unavailable
 from agentd.gateway.admin.api import shapes
+from agentd.gateway.admin.api.budgets import BudgetEndpoints
 from agentd.gateway.admin.api.channels import NewChannel
 from agentd.gateway.admin.api.resource import DRY_RUN, parse_change_request
 from agentd.gateway.admin.api.route_builders import build_route
 from agentd.gateway.admin.imports import ImportedEntries, ManagedImport
 from agentd.gateway.channels.masking import require_plain_secrets
 from agentd.gateway.channels.model import Channel
+from agentd.gateway.limits.budgets import Budget
 from agentd.http.request import Request, Response
 from agentd.http.routing import Route
 from agentd.models.gateway_model import GatewayModel
@@ -44,6 +47,14 @@ ImportRequest: Any = defstruct(
             ],
             (),
         ),
+        (
+            "budgets",
+            Annotated[
+                tuple[BudgetEndpoints.types.new, ...],  # type: ignore[name-defined]
+                Meta(max_length=MAX_MODELS, description="The budgets to create."),
+            ],
+            (),
+        ),
     ],
     frozen=True,
     kw_only=True,
@@ -59,6 +70,8 @@ class ImportView(Struct, frozen=True, kw_only=True):
     """The names of the channels that were created."""
     models: list[str]
     """The names of the models that were created."""
+    budgets: list[str]
+    """The names of the budgets that were created."""
     change: int | None
     """The number of the change, by which all of it is undone; null: a dry run."""
 
@@ -66,8 +79,9 @@ class ImportView(Struct, frozen=True, kw_only=True):
 class ImportEndpoints:
     """The endpoint ``/api/agent/import``."""
 
-    def __init__(self, managed: ManagedImport) -> None:
+    def __init__(self, managed: ManagedImport, clock: Clock) -> None:
         self.managed = managed
+        self._clock = clock
 
     async def add(self, call: Request) -> Response:
         """Create all that the request names, or nothing."""
@@ -77,12 +91,17 @@ class ImportEndpoints:
                 require_plain_secrets(shapes.from_request(one, Channel)) for one in wanted.channels
             ),
             models=tuple(shapes.from_request(one, GatewayModel) for one in wanted.models),
+            budgets=tuple(
+                shapes.from_request(one, Budget, created=self._clock.now(), raised=None)
+                for one in wanted.budgets
+            ),
         )
         request = parse_change_request(call)
         change = await self.managed.add(entries, request)
         view = ImportView(
             channels=[one.name for one in entries.channels],
             models=[one.name for one in entries.models],
+            budgets=[one.name for one in entries.budgets],
             change=None if request.dry_run else change.number,
         )
         return Response(view, 201)
@@ -95,8 +114,8 @@ def routes(endpoints: ImportEndpoints) -> tuple[Route, ...]:
             "POST",
             "/api/agent/import",
             endpoint=endpoints.add,
-            summary="Create several channels and models, all or none, as one change that is undone"
-            " as one. A name that is taken is a conflict: nothing is overwritten.",
+            summary="Create several channels, models and budgets, all or none, as one change that"
+            " is undone as one. A name that is taken is a conflict: nothing is overwritten.",
             operation_id="import_entries",
             request_type=ImportRequest,
             example={

@@ -122,3 +122,39 @@ def test_a_hundred_channels_and_hundreds_of_models_fit(
     number = manager.post(PATH, build_request(100, 400))["change"]
     assert undo_change(manager, number).status == 200
     assert manager.get("/api/agent/channels/moved-99").status == 404
+
+
+BUDGETS = [{"name": "team", "tag": "team", "limits": {"day": "3"}}, {"name": "ann", "owner": "ann"}]
+
+
+def test_budgets_are_created_and_undone_with_the_rest(manager: Client) -> None:
+    reply = manager.post(PATH, {**build_request(), "budgets": BUDGETS})
+    assert (reply.status, reply["budgets"]) == (201, ["team", "ann"])
+    team = manager.get("/api/agent/budgets/team")
+    assert (team["limits"]["day"], team["created"] is None) == (3, False)
+    change = manager.get("/api/agent/changes")["items"][0]
+    assert change["name"] == "2 channels, 3 models, 2 budgets"
+    assert change["after"]["budgets"] == ["team", "ann"]
+    undone = undo_change(manager, reply["change"])
+    assert undone.status == 200
+    for what in ("channels/moved-0", "models/model-0", "budgets/team"):
+        assert manager.get(f"/api/agent/{what}").status == 404
+    assert undo_change(manager, undone["number"]).status == 200
+    assert manager.get("/api/agent/budgets/team").status == 200
+
+
+def test_a_taken_budget_lets_nothing_be_created(setup: GatewaySetup, manager: Client) -> None:
+    manager.post("/api/agent/budgets", {"name": "mine", "tag": "team"})
+    before = read_files(setup)
+    reply = manager.post(PATH, {**build_request(), "budgets": BUDGETS})
+    assert reply.status in (400, 409)
+    assert read_files(setup) == before
+    items = manager.get("/api/agent/budgets")["items"]
+    assert [one["name"] for one in items] == ["mine"]
+
+
+def test_an_import_whose_budget_was_changed_since_is_not_undone(manager: Client) -> None:
+    number = manager.post(PATH, {"budgets": BUDGETS})["change"]
+    manager.patch("/api/agent/budgets/team", {"limits": {"day": 4}})
+    assert undo_change(manager, number).status == 409
+    assert manager.get("/api/agent/budgets/ann").status == 200
