@@ -13,6 +13,7 @@ from agentd.gateway.migration.plan import (
     Leftover,
     make_free_name,
 )
+from agentd.models.gateway_model import GatewayModel
 
 
 def reconcile(
@@ -73,20 +74,19 @@ def reconcile(
     return structs.replace(
         plan,
         channels=tuple(created),
-        models=tuple(
-            structs.replace(
-                model,
-                routes=tuple(
-                    structs.replace(route, channel=names.get(route.channel, route.channel))
-                    for route in model.routes
-                ),
-            )
-            for model in kept
-        ),
+        models=tuple(_rename_channels(model, names) for model in kept),
         budgets=tuple(new_budgets),
         leftovers=tuple(leftovers),
         notes=tuple(notes),
     )
+
+
+def _rename_channels(model: GatewayModel, names: Mapping[str, str]) -> GatewayModel:
+    routes = (
+        structs.replace(route, channel=names.get(route.channel, route.channel))
+        for route in model.routes
+    )
+    return structs.replace(model, routes=tuple(routes))
 
 
 def _is_taken(budget: Budget, budgets: Collection[tuple[str, str, str]]) -> bool:
