@@ -45,6 +45,19 @@ class TurnStatusView(Struct, frozen=True, rename="camel"):
     last_activity: Timestamp
     pid: int
     last_tool: str
+    tools: list["RunningToolView"]
+    """The tools at work, in the order in which they were started."""
+
+
+class RunningToolView(Struct, frozen=True):
+    """A tool at work; its message follows when it has ended."""
+
+    number: int
+    """Its number within the turn, as in the ``toolUse`` of messages."""
+    name: str
+    input: str
+    parent: int
+    """The number of the use that started the sub-agent whose tool this is; 0: the turn's own."""
 
 
 class RunningReplyView(Struct, frozen=True, rename="camel"):
@@ -303,14 +316,16 @@ def _make_agent_view(
         held=summary.held,
         waits_until=summary.waits_until or None,
         waits_for=wait.reason if wait else "",
-        turn=_make_turn_status_view(evidence) if evidence else None,
+        turn=_make_turn_status_view(evidence, chat) if evidence else None,
         running_reply=running_reply,
         approvals=_make_approval_views([chat]),
         settings=make_chat_settings_view(chat),
     )
 
 
-def _make_turn_status_view(evidence: TurnStatus) -> TurnStatusView:
+def _make_turn_status_view(evidence: TurnStatus, chat: Chat) -> TurnStatusView:
+    turn = chat.agent.turn
+    running = turn.tools if turn and turn.id == evidence.turn else ()
     return TurnStatusView(
         turn=evidence.turn,
         engine=evidence.engine,
@@ -319,6 +334,7 @@ def _make_turn_status_view(evidence: TurnStatus) -> TurnStatusView:
         last_activity=evidence.last_activity,
         pid=evidence.pid,
         last_tool=evidence.last_tool,
+        tools=[RunningToolView(one.number, one.name, one.input, one.parent) for one in running],
     )
 
 

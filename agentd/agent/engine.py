@@ -91,6 +91,10 @@ class ToolStarted(Struct, frozen=True):
 
     name: str
     input: str
+    id: str = ""
+    """The engine's id of a use that starts a sub-agent; may be empty for others."""
+    parent: str = ""
+    """The id of the use that started the sub-agent whose tool this is; empty: the turn's own."""
 
 
 class ToolUsed(Struct, frozen=True):
@@ -102,6 +106,9 @@ class ToolUsed(Struct, frozen=True):
     ok: bool = True
     diff: str = ""
     """The change in files, as a unified diff (``agent.diff``)."""
+    id: str = ""
+    """The same as in ``ToolStarted``."""
+    parent: str = ""
 
 
 class ReplyCompleted(Struct, frozen=True):

@@ -146,6 +146,8 @@ class TurnMachine:
         """The running ones."""
         self._started_at: dict[int, float] = {}
         """The start of each running tool by its number."""
+        self._numbers: dict[str, int] = {}
+        """The numbers of the uses that start sub-agents, by the engine's ids."""
         self._tools_begun = 0
         self._length = 0
         self._thought = 0
@@ -244,14 +246,17 @@ class TurnMachine:
 
     def _begin_tool(self, started: ToolStarted) -> Iterator[Instruction]:
         self._tools_begun += 1
-        use = ToolUse(self._tools_begun, started.name, started.input)
+        parent = self._numbers.get(started.parent, 0)
+        use = ToolUse(self._tools_begun, started.name, started.input, parent)
+        if started.id:
+            self._numbers[started.id] = use.number
         self._tools.append(use)
         self._started_at[use.number] = self._now()
         if len(self._tools) <= MOST_TOOLS_NOTED:
             yield RecordToolStart(_shorten_input(use))
 
     def _report_tool(self, used: ToolUsed) -> AddMessage:
-        number = self._end_tool(used.name, used.input)
+        number = self._end_tool(used)
         started = self._started_at.pop(number, None)
         seconds = 0.0 if started is None else self._now() - started
         return AddMessage(
@@ -259,13 +264,25 @@ class TurnMachine:
             format_tool_message(used.input, used.outcome),
             tool=used.name,
             tool_use=number,
-            report=report_tool_use(used.input, ok=used.ok, seconds=seconds, diff=used.diff),
+            report=report_tool_use(
+                used.input,
+                ok=used.ok,
+                seconds=seconds,
+                diff=used.diff,
+                number=self._numbers.get(used.id, 0),
+                parent=self._numbers.get(used.parent, 0),
+            ),
         )
 
-    def _end_tool(self, name: str, given: str) -> int:
+    def _end_tool(self, used: ToolUsed) -> int:
         """Remove the tool that this must be; return its number, or 0 if none such started."""
-        same = [one for one in self._tools if one.name == name]
-        found = next((one for one in same if one.input == given), same[0] if same else None)
+        number = self._numbers.get(used.id)
+        same = [
+            one
+            for one in self._tools
+            if (one.number == number if number else one.name == used.name)
+        ]
+        found = next((one for one in same if one.input == used.input), same[0] if same else None)
         if found is None:
             return 0
         self._tools.remove(found)
@@ -273,8 +290,9 @@ class TurnMachine:
 
     def _flush_unfinished(self) -> Iterator[Instruction]:
         """Report interrupted tools, and an unfinished reply as far as it was written."""
+        starters = self._numbers.values()
         for tool in self._tools:
-            yield _report_interrupted_tool(tool, CUT_OFF)
+            yield _report_interrupted_tool(tool, CUT_OFF, is_starter=tool.number in starters)
         self._tools.clear()
         written = "".join(self._written)
         self._clear_draft()
@@ -305,17 +323,18 @@ class TurnMachine:
 def end_after_crash(tools: Iterable[ToolUse]) -> Iterator[Instruction]:
     """End a turn that a crash left open, with these tools running."""
     for use in tools:
-        yield _report_interrupted_tool(use, TOOL_INTERRUPTED)
+        yield _report_interrupted_tool(use, TOOL_INTERRUPTED, is_starter=True)
     yield EndTurn("interrupted", INTERRUPTED)
 
 
-def _report_interrupted_tool(use: ToolUse, outcome: str) -> AddMessage:
+def _report_interrupted_tool(use: ToolUse, outcome: str, *, is_starter: bool) -> AddMessage:
+    number = use.number if is_starter else 0
     return AddMessage(
         "tool",
         format_tool_message(use.input, outcome),
         tool=use.name,
         tool_use=use.number,
-        report=report_tool_use(use.input, ok=False),
+        report=report_tool_use(use.input, ok=False, number=number, parent=use.parent),
     )
 
 

@@ -49,6 +49,10 @@ class ToolUseView(Struct, frozen=True):
     """The duration; 0: unknown."""
     diff: str
     """The change in files, as a unified diff; empty: none, or unknown."""
+    number: int
+    """The number within its turn of a use that started a sub-agent; 0 for others."""
+    parent: int
+    """The number of the use that started the sub-agent whose tool this is; 0: the turn's own."""
 
 
 class DecisionView(Struct, frozen=True):
@@ -230,7 +234,15 @@ def _make_tool_use_view(message: Message) -> ToolUseView | None:
     if report is None:
         return None
     text, end = message.text, report.input_length
-    return ToolUseView(text[:end], text[end:].strip(), report.ok, report.seconds, report.diff)
+    return ToolUseView(
+        text[:end],
+        text[end:].strip(),
+        report.ok,
+        report.seconds,
+        report.diff,
+        report.number,
+        report.parent,
+    )
 
 
 def _render_header(chat: Chat) -> str:

@@ -57,6 +57,10 @@ class ToolReport(Struct, frozen=True, omit_defaults=True):
     """The duration; 0: unknown."""
     diff: str = ""
     """The change in files, as a unified diff; empty: none, or unknown."""
+    number: int = 0
+    """The number within its turn of a use that started a sub-agent; 0 for others."""
+    parent: int = 0
+    """The number of the use that started the sub-agent whose tool this is; 0: the turn's own."""
 
 
 class Message(Struct, frozen=True, omit_defaults=True, gc=False):

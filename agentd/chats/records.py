@@ -140,7 +140,7 @@ class TurnStarted(Struct, frozen=True, tag="turn.started", omit_defaults=True):
     """The model as the chat names it."""
 
 
-class ToolUse(Struct, frozen=True):
+class ToolUse(Struct, frozen=True, omit_defaults=True):
     """A running tool, as reported at its start."""
 
     number: int
@@ -148,6 +148,8 @@ class ToolUse(Struct, frozen=True):
     name: str
     input: str
     """The input for a reader of the history, shortened where it is long."""
+    parent: int = 0
+    """The number of the use that started the sub-agent whose tool this is; 0: the turn's own."""
 
 
 class ToolUseStarted(Struct, frozen=True, tag="tool.started"):

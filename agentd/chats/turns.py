@@ -93,7 +93,12 @@ class TurnRecorder:
                         text,
                         tool=use.name,
                         tool_use=use.number,
-                        report=report_tool_use(use.input, ok=False),
+                        report=report_tool_use(
+                            use.input,
+                            ok=False,
+                            number=use.number,
+                            parent=use.parent,
+                        ),
                     )
                 if again:
                     await self.defer_turn(chat.id, LimitWait(chat.updated_at, RETRYING))
@@ -285,10 +290,16 @@ def format_tool_message(given: str, outcome: str) -> str:
 
 
 def report_tool_use(
-    given: str, *, ok: bool = True, seconds: float = 0.0, diff: str = ""
+    given: str,
+    *,
+    ok: bool = True,
+    seconds: float = 0.0,
+    diff: str = "",
+    number: int = 0,
+    parent: int = 0,
 ) -> ToolReport:
     """Return the report that belongs to the text of ``format_tool_message``."""
-    return ToolReport(len(given.strip()), ok, round(seconds, 3), diff)
+    return ToolReport(len(given.strip()), ok, round(seconds, 3), diff, number, parent)
 
 
 def _forget_failure(recorded: "asyncio.Future[None]") -> None:

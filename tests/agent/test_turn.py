@@ -295,3 +295,17 @@ def test_a_turn_whose_last_words_pass_its_budget_is_completed() -> None:
     said = [*turn.handle(ReplyCompleted("Done.", cost=Decimal(2))), *turn.finish()]
     assert [type(one) for one in said] == [AddMessage, EndTurn]
     assert said[-1].outcome == "completed"
+
+
+def test_what_a_sub_agent_uses_names_the_use_that_started_it() -> None:
+    agents = [ToolStarted("agent", "a", "x"), ToolStarted("agent", "b", "y")]
+    inner = [ToolStarted("look", "1", parent="y"), ToolUsed("look", "1", "", parent="y")]
+    said = play([*agents, *inner, ToolUsed("agent", "b", "done", id="y"), "stopped"])
+    used = [(one.text, one.tool_use, one.report) for one in said if isinstance(one, AddMessage)]
+    assert used == [
+        ("1", 3, ToolReport(1, parent=2)),
+        ("b\n\ndone", 2, ToolReport(1, number=2)),
+        ("a\n\nInterrupted.", 1, ToolReport(1, ok=False, number=1)),
+    ]
+    started = [one.use.parent for one in said if isinstance(one, RecordToolStart)]
+    assert started == [0, 0, 2]

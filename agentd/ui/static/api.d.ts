@@ -2218,6 +2218,13 @@ export type RunningReplyView = {
   thinkingNumber: number;
 };
 
+export type RunningToolView = {
+  number: number;
+  name: string;
+  input: string;
+  parent: number;
+};
+
 export type SampleText = {
   text: string;
   rule?: NewSecretRule | null;
@@ -2733,6 +2740,8 @@ export type ToolUseView = {
   ok: boolean;
   seconds: number;
   diff: string;
+  number: number;
+  parent: number;
 };
 
 export type TopModelView = {
@@ -2799,6 +2808,7 @@ export type TurnStatusView = {
   lastActivity: string;
   pid: number;
   lastTool: string;
+  tools: RunningToolView[];
 };
 
 export type TurnTimeView = {

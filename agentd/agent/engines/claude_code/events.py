@@ -26,6 +26,8 @@ from agentd.agent.plan import PLAN_TOOL, render_plan, summarize_plan
 from agentd.llm.price import NO_USAGE
 
 INTERRUPTED = "Interrupted."
+STARTERS = ("Agent", "Task")
+"""The tools that start subagents."""
 
 _SYNTHETIC = "<synthetic>"
 _LATER = Decimal(0)
@@ -60,6 +62,8 @@ class ClaudeEvents:
         """Running ones: name and input, by use."""
         self._inputs: dict[str, tuple[str, object]] = {}
         """The running tools' own names and whole inputs, by use."""
+        self._parents: dict[str, str] = {}
+        """The uses that started the subagents of others, by those."""
         self._plan = ClaudePlan()
         self._diffs: dict[str, str] = {}
         """The changes in files by the running tools, by use."""
@@ -84,7 +88,7 @@ class ClaudeEvents:
                 case "text" if not get_text(given, "parent_tool_use_id"):
                     yield from self._hold_reply(number, get_text(block, "text"))
                 case "tool_use":
-                    yield from self._start_tool(block)
+                    yield from self._start_tool(block, get_text(given, "parent_tool_use_id"))
 
     def on_tool_results(self, given: object) -> Iterator[Step]:
         """Report results of tools."""
@@ -128,7 +132,16 @@ class ClaudeEvents:
         yield from events
         if not events and (usage != NO_USAGE or cost):
             yield UsageReported(usage, cost)
-        yield from (ToolUsed(*tool, INTERRUPTED, ok=False) for tool in self._tools.values())
+        yield from (
+            ToolUsed(
+                *tool,
+                INTERRUPTED,
+                ok=False,
+                id=self._get_id(use),
+                parent=self._parents.get(use, ""),
+            )
+            for use, tool in self._tools.items()
+        )
         self._tools.clear()
 
     def _hold_reply(self, number: str, piece: str) -> Iterator[Step]:
@@ -139,15 +152,17 @@ class ClaudeEvents:
 
     def _finish_tool(self, use: str, block: object, given: object) -> ToolUsed:
         """Return the outcome of a tool; the plan, where it is the chat's own and was changed."""
+        starter = self._get_id(use)
         shown, (tool, taken) = self._tools.pop(use), self._inputs.pop(use)
         ok, diff = has_succeeded(block), self._diffs.pop(use, "")
         if ok and not get_text(given, "parent_tool_use_id"):
             steps = self._plan.read_use(tool, taken, get_path(given, "tool_use_result"))
             if steps:
                 return ToolUsed(PLAN_TOOL, summarize_plan(steps), render_plan(steps))
-        return ToolUsed(*shown, describe_outcome(block), ok, diff if ok else "")
+        outcome, parent = describe_outcome(block), self._parents.get(use, "")
+        return ToolUsed(*shown, outcome, ok, diff if ok else "", starter, parent)
 
-    def _start_tool(self, block: object) -> Iterator[Step]:
+    def _start_tool(self, block: object, parent: str) -> Iterator[Step]:
         use = get_text(block, "id")
         if use and use not in self._tools and use not in self._done:
             self._tools[use] = describe_use(block, self._bounds)
@@ -155,8 +170,14 @@ class ClaudeEvents:
             diff = render_diff(get_text(block, "name"), get_path(block, "input"), self._bounds)
             if diff:
                 self._diffs[use] = diff
+            if parent:
+                self._parents[use] = parent
             if self._inputs[use][0] not in (TODOS, *TASKS):  # those are shown as the plan
-                yield ToolStarted(*self._tools[use])
+                yield ToolStarted(*self._tools[use], self._get_id(use), parent)
+
+    def _get_id(self, use: str) -> str:
+        """Return the id of a running use that starts a subagent; empty for others."""
+        return use if self._inputs[use][0] in STARTERS else ""
 
 
 def _read_delta(delta: object) -> Iterator[Step]:

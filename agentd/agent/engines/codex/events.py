@@ -47,6 +47,8 @@ class CodexEvents:
         self._tools: dict[str, tuple[str, str]] = {}
         """Running ones: name and input, by item."""
         self._done: set[str] = set()
+        self._starters: dict[str, str] = {}
+        """The uses that started subagents, by the threads of these."""
 
     @property
     def saved_state(self) -> str:
@@ -66,7 +68,8 @@ class CodexEvents:
         if tool and number not in self._tools and number not in self._done:
             yield from self._flush_reply()
             self._tools[number] = tool
-            yield ToolStarted(*tool)
+            self._note_agents(item, number)
+            yield ToolStarted(*tool, _get_id(item), self._get_parent(params))
 
     def on_item_completed(self, params: object) -> Iterator[Step]:
         """Report a completed item."""
@@ -80,7 +83,9 @@ class CodexEvents:
             yield from self._flush_reply()
             ok = has_succeeded(item)
             diff = render_diff(item, self._bounds) if ok else ""
-            yield ToolUsed(*tool, describe_outcome(item), ok, diff)
+            self._note_agents(item, number)
+            outcome = describe_outcome(item)
+            yield ToolUsed(*tool, outcome, ok, diff, _get_id(item), self._get_parent(params))
         elif get_text(item, "type") == "agentMessage" and self.is_own_thread(params):
             self._done.add(number)
             yield from self._flush_reply()
@@ -133,7 +138,22 @@ class CodexEvents:
         yield from (ToolUsed(*tool, INTERRUPTED, ok=False) for tool in self._tools.values())
         self._tools.clear()
 
+    def _note_agents(self, item: object, number: str) -> None:
+        """Remember which use of a tool started the threads of subagents."""
+        for thread in iter_list(item, "receiverThreadIds"):
+            if isinstance(thread, str):
+                self._starters.setdefault(thread, number)
+
+    def _get_parent(self, params: object) -> str:
+        """Return the use that started the subagent that a notification is about."""
+        return self._starters.get(get_text(params, "threadId"), "")
+
     def _flush_reply(self, usage: Usage = NO_USAGE, memory: str = "") -> Iterator[Step]:
         held, self._held = self._held, ""
         if held:
             yield ReplyCompleted(held, usage, engine_state=memory)
+
+
+def _get_id(item: object) -> str:
+    """Return the id of an item that starts subagents; empty for others."""
+    return get_text(item, "id") if get_text(item, "type") == "collabAgentToolCall" else ""

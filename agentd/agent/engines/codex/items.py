@@ -67,6 +67,10 @@ def describe_outcome(item: object) -> str:
         case "mcpToolCall":
             parts = [get_text(part, "text") for part in iter_list(item, "result", "content")]
             output = get_text(item, "error", "message") or "\n".join(filter(None, parts))
+        case "collabAgentToolCall":
+            states = get_path(item, "agentsStates")
+            values = states.values() if isinstance(states, dict) else ()
+            output = "\n".join(filter(None, (get_text(one, "message") for one in values)))
         case _:
             output = ""
     if status == "failed" and not output:
@@ -127,7 +131,13 @@ def _describe_image(item: object, bounds: WorkspaceBounds) -> tuple[str, str]:
     return "view_image", bounds.display_path(get_text(item, "path"))
 
 
+def _describe_agent(item: object, _: WorkspaceBounds) -> tuple[str, str]:
+    tool, prompt = get_text(item, "tool"), get_text(item, "prompt").strip()
+    return "agent", f"{tool}: {prompt}" if prompt else tool
+
+
 _TOOLS: Mapping[str, Callable[[object, WorkspaceBounds], tuple[str, str]]] = {
+    "collabAgentToolCall": _describe_agent,
     "commandExecution": _describe_command,
     "fileChange": _describe_changes,
     "mcpToolCall": _describe_mcp_call,

@@ -201,11 +201,11 @@ class NativeEngine:
         job = NativeJob(assignment, access, turn, watch, keeper, knowledge, limits.seconds)
         return structs.replace(job, events=asyncio.Queue(), mcp=mcp, hooks=hooks)
 
-    async def _run_task(self, use: RunTask, parent: NativeJob) -> SubTaskReport:
+    async def _run_task(self, use: RunTask, parent: NativeJob, call: str) -> SubTaskReport:
         """Run a sub-task to its end; its events are reported among those of the turn."""
         assert parent.events
         child = build_child_job(use, parent)
-        report = SubTaskReport()
+        report = SubTaskReport(call)
         async with aclosing(self._run_steps(child)) as steps:
             async for progress in steps:
                 if event := report.handle(progress):

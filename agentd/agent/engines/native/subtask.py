@@ -80,9 +80,13 @@ def build_child_job(use: RunTask, parent: NativeJob) -> NativeJob:
 
 
 class SubTaskReport:
-    """The result of a sub-task: its uses of tools for the history, its reply for the model."""
+    """The result of a sub-task: its uses of tools for the history, its reply for the model.
 
-    def __init__(self) -> None:
+    ``call`` is the id of the use of a tool that started it.
+    """
+
+    def __init__(self, call: str = "") -> None:
+        self._call = call
         self.reply = ""
         self.problem = ""
         self.uses = 0
@@ -95,8 +99,10 @@ class SubTaskReport:
                 return UsageReported(event.usage, event.cost)
             case ToolUsed():
                 self.uses += 1
-                return event
-            case ToolStarted() | UsageReported():
+                return structs.replace(event, parent=self._call)
+            case ToolStarted():
+                return structs.replace(event, parent=self._call)
+            case UsageReported():
                 return event
             case TurnFailed() | RateLimited():
                 self.problem = event.reason

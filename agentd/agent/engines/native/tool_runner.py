@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
+from itertools import count
 from typing import Any
 
 from msgspec import Struct, structs
@@ -58,8 +59,11 @@ class ToolRunner:
     """Runs tool calls with ``tools``, and sub-tasks with ``run_task``."""
 
     def __init__(
-        self, tools: Toolbox, run_task: Callable[[RunTask, NativeJob], Awaitable[SubTaskReport]]
+        self,
+        tools: Toolbox,
+        run_task: Callable[[RunTask, NativeJob, str], Awaitable[SubTaskReport]],
     ) -> None:
+        self._numbers = count(1)
         self._tools = tools
         self._run_task = run_task
 
@@ -75,9 +79,13 @@ class ToolRunner:
         outcomes: list[ToolOutcome] = []
         try:
             for batch in split_into_batches(uses):
-                for use in batch:
-                    yield ToolStarted(use.name, describe_input(use))
-                tasks = [asyncio.create_task(self._use(use, job, why)) for use in batch]
+                ids = [self._make_id(use) for use in batch]
+                for use, call in zip(batch, ids, strict=True):
+                    yield ToolStarted(use.name, describe_input(use), call)
+                tasks = [
+                    asyncio.create_task(self._use(use, job, why, call))
+                    for use, call in zip(batch, ids, strict=True)
+                ]
                 async with aclosing(_follow(tasks, job)) as events:
                     async for event in events:
                         yield event
@@ -86,8 +94,10 @@ class ToolRunner:
                     for use, task in zip(batch, tasks, strict=True)
                 ]
                 outcomes += done
-                for use, came in zip(batch, done, strict=True):
-                    yield ToolUsed(use.name, describe_input(use), came.short, came.ok, came.diff)
+                for use, came, call in zip(batch, done, ids, strict=True):
+                    yield ToolUsed(
+                        use.name, describe_input(use), came.short, came.ok, came.diff, call
+                    )
         finally:  # also when the turn is stopped: the next one knows what was done
             outcomes += [_fail(NO_RESULT)] * (len(uses) - len(outcomes))
             results = [
@@ -96,7 +106,10 @@ class ToolRunner:
             ]
             job.turn.add_tool_results(uses, results)
 
-    async def _use(self, use: AnyUse, job: NativeJob, why: str) -> ToolOutcome:
+    def _make_id(self, use: AnyUse) -> str:
+        return f"{use.name} {next(self._numbers)}" if isinstance(use, RunTask) else ""
+
+    async def _use(self, use: AnyUse, job: NativeJob, why: str, call: str) -> ToolOutcome:
         if isinstance(use, InvalidToolCall):
             return _fail(use.why)
         verdict = await job.hooks.before_tool(use, job.left)
@@ -110,19 +123,19 @@ class ToolRunner:
                 return _fail(f"This was not allowed: {answer.reason}")
         if verdict.ask or verdict.allowed:
             watch = _GrantingApprover(watch)
-        came = await self._run_tool(use, job, watch, why)
+        came = await self._run_tool(use, job, watch, why, call)
         said = "\n".join(part.text for part in came.content if isinstance(part, TextPart))
         told = await job.hooks.after_tool(use, said, job.left, ok=came.ok)
         notes = tuple(map(TextPart, (*verdict.context, *told)))
         return structs.replace(came, content=(*came.content, *notes))
 
     async def _run_tool(
-        self, use: ToolUse | McpToolUse, job: NativeJob, watch: Approver, why: str
+        self, use: ToolUse | McpToolUse, job: NativeJob, watch: Approver, why: str, call: str
     ) -> ToolOutcome:
         if isinstance(use, RunCommand):
             use = structs.replace(use, seconds=max(min(use.seconds, int(job.left)), 1))
         if isinstance(use, RunTask):
-            return _report(await self._run_task(use, job))
+            return _report(await self._run_task(use, job, call))
         approver = _NotingApprover(watch)
         if isinstance(use, McpToolUse):
             return await _use_mcp_tool(use, job, approver, why)

@@ -18,7 +18,7 @@ const KINDS = {
 /** @type {[RegExp, keyof typeof KINDS][]} */
 const NAMES = [
   [/^web_?search$/i, "websearch"], [/^web_citations$/, "cite"],
-  [/^stop$/, "stop"], [/^approval$/, "approval"], [/git/i, "git"], [/todo|plan/i, "plan"], [/^(task|agent)$/i, "agent"],
+  [/^stop$/, "stop"], [/^approval$/, "approval"], [/git/i, "git"], [/todo|plan/i, "plan"], [/^(run_task|task|agent)$/i, "agent"],
   [/web|fetch|http|browse/i, "fetch"], [/bash|shell|command|exec|terminal/i, "run"], [/edit|patch|replace|change/i, "edit"],
   [/write|create/i, "write"], [/grep|search/i, "search"], [/glob|find/i, "find"], [/list|^ls$/i, "list"],
   [/count/i, "count"], [/outline/i, "outline"], [/read|view|open|cat/i, "read"],
@@ -45,7 +45,7 @@ export function readStep(message) {
  * The part of a tool's arguments that people look for: its command, its path, its words.
  * @param {string} input
  */
-function subjectOf(input) {
+export function subjectOf(input) {
   const line = input.trim().split("\n", 1)[0] ?? "";
   const named = /(?:^|\s)(?:command|argv|path|file_path|pattern|text|query|url|file)=(.*?)(?=\s\w+=|$)/.exec(line);
   return (named?.[1] ?? line).trim();

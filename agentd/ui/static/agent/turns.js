@@ -6,11 +6,12 @@ import { count, usd } from "../core/money.js";
 import { computed, effect, signal } from "../core/signals.js";
 import { clockTime, duration, fullTime, ticking } from "../core/time.js";
 import { growingProse, prose, copyText } from "../parts/prose.js";
-import { stepNode, stepsSummary } from "./steps.js";
+import { stepNode, stepsSummary, subjectOf } from "./steps.js";
 
 /** @typedef {import("./chat_data.js").Message} Message */
 /** @typedef {import("./chat_data.js").Turn} Turn */
 /** @typedef {import("./chat_data.js").ChatData} ChatData */
+/** @typedef {{ id: number, message: Message | null, steps: readonly Message[] }} Row */
 
 /**
  * All turns that are shown.
@@ -39,11 +40,16 @@ function turnNode(chat, turn, send) {
   });
   const final = computed(() => turn.value.items.findLast((message) => message.role === "assistant")?.id ?? 0);
   const flow = el("div", { class: "steps" });
-  list(flow, () => turn.value.items, (message) => message.id, (message) => {
-    const { role, id } = message.peek();
+  const rows = computed(() => nest(turn.value.items));
+  list(flow, () => rows.value, (row) => row.id, (row) => {
+    const { id, message } = row.peek();
+    const role = message?.role ?? "tool";
     const asked = () => role === "tool" && chat.questions.value.some((one) => one.id === id);
     const hidden = () => asked() || (folded.value && (role === "tool" || (role === "assistant" && id !== final.value)));
-    return el("div", { class: `item-${role}`, id: `m${id}`, hidden }, () => messageNode(message.value, send, chat.revealed));
+    const inner = nestedSteps(row, chat.revealed);
+    const shown = computed(() => row.value.message ?? message);
+    if (!message) return el("div", { class: "item-tool", hidden }, agentNode(chat, -id), inner);
+    return el("div", { class: `item-${role}`, id: `m${id}`, hidden }, () => (shown.value ? messageNode(shown.value, send, chat.revealed) : null), inner);
   });
   return el("section", { class: "turn", id: prompt ? `m${key}` : null, "aria-label": "Turn" },
     prompt ? promptNode(prompt) : null,
@@ -51,6 +57,74 @@ function turnNode(chat, turn, send) {
     flow,
     () => (turn.value.last && running.value ? runningNode(chat) : null),
     () => (running.value ? null : endsNode(turn.value)));
+}
+
+/**
+ * Put the steps of sub-agents below the step that started them. One that is at work has no message
+ * so far: it stands where its first step does, and its id is its number with a minus.
+ * @param {readonly Message[]} items
+ * @returns {Row[]}
+ */
+export function nest(items) {
+  const parents = new Map(items.map((one) => [one.toolUse?.number ?? 0, one.toolUse?.parent ?? 0]));
+  const known = (/** @type {number} */ number) => number > 0 && parents.has(number);
+  /** @param {number} number */
+  const top = (number) => {
+    let up = number;
+    for (let next = parents.get(up) ?? 0; next > 0 && next < up; next = parents.get(up) ?? 0) up = next;
+    return up;
+  };
+  /** @type {{ id: number, message: Message | null, steps: Message[] }[]} */
+  const rows = [];
+  /** @type {Map<number, Message[]>} */
+  const inner = new Map();
+  for (const message of items) {
+    const { number = 0, parent = 0 } = message.toolUse ?? {};
+    const over = parent ? top(parent) : 0;
+    if (!over) {
+      const steps = inner.get(number) ?? [];
+      if (number) inner.set(number, steps);
+      rows.push({ id: message.id, message, steps });
+      continue;
+    }
+      const steps = inner.get(over) ?? [];
+    if (!inner.has(over)) {
+      inner.set(over, steps);
+      if (!known(over)) rows.push({ id: -over, message: null, steps });
+    }
+    steps.push(message);
+  }
+  return rows;
+}
+
+/**
+ * What a sub-agent did, folded.
+ * @param {import("../core/signals.js").ReadonlySignal<Row>} row
+ * @param {import("../core/signals.js").ReadonlySignal<number>} revealed
+ */
+function nestedSteps(row, revealed) {
+  const open = signal(false);
+  effect(() => {
+    if (row.value.steps.some((one) => one.id === revealed.value)) open.value = true;
+  });
+  const steps = el("div", { class: "nested", hidden: () => !open.value });
+  list(steps, () => (open.value ? row.value.steps : []), (one) => one.id, (one) => el("div", { id: `m${one.peek().id}` }, () => stepNode(one.value, revealed)));
+  return el("div", { hidden: () => !row.value.steps.length },
+    el("button", { class: "sum", "aria-expanded": () => String(open.value), onclick: () => (open.value = !open.peek()) }, icon("right"), () => stepsSummary(row.value.steps)),
+    steps);
+}
+
+/**
+ * The beginning of a sub-agent that is at work.
+ * @param {ChatData} chat
+ * @param {number} number
+ */
+function agentNode(chat, number) {
+  const started = () => chat.work.value?.turn?.tools.find((one) => one.number === number);
+  if (!started()) void chat.refresh();
+  return el("div", { class: "step" }, icon("spark"),
+    el("span", { class: "what" }, "Started an agent ", () => (started() ? el("code", null, subjectOf(started()?.input ?? "")) : null)),
+    el("span", { class: "out" }, () => (started() ? "at work" : "")));
 }
 
 /** @param {Message} prompt */

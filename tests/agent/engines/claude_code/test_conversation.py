@@ -626,3 +626,20 @@ def test_where_the_models_prices_are_known_its_tokens_are_priced_by_them():
         ("It is done.", None),
     ]
     assert sum(reply.usage.output for reply in replies) == 10
+
+
+def test_the_tools_of_a_subagent_name_the_tool_that_started_it():
+    task = {"type": "tool_use", "id": "t1", "name": "Task", "input": {"description": "Look"}}
+    read = {"type": "tool_use", "id": "t2", "name": "Read", "input": {"file_path": "/ws/a"}}
+    steps = run_turn(
+        answer("m1", task),
+        answer("m2", read, parent="t1"),
+        return_result("t2", "text", parent="t1"),
+        return_result("t1", "found"),
+        answer("m3", say_text("Done.")),
+        end_turn("Done."),
+    )
+    told = [(one.name, one.id, one.parent) for one in filter_steps(steps, ToolStarted)]
+    assert told == [("Task", "t1", ""), ("Read", "", "t1")]
+    told = [(one.name, one.id, one.parent) for one in filter_steps(steps, ToolUsed)]
+    assert told == [("Read", "", "t1"), ("Task", "t1", "")]

@@ -105,7 +105,9 @@ def test_what_a_task_changes_is_asked_for_and_shown(scene, root, supplier):
     assert [question.kind for question in scene.person.asked] == ["write", "shell"]
     shown = [one for one in told if isinstance(one, ToolUsed) and one.name == "write_file"]
     assert "+x" in shown[0].diff
-    assert ToolStarted("write_file", "path=x text=x") in told
+    (task,) = (one for one in told if isinstance(one, ToolStarted) and one.name == "run_task")
+    assert ToolStarted("write_file", "path=x text=x", parent=task.id) in told
+    assert shown[0].parent == task.id
 
 
 def test_a_task_ends_at_its_steps_and_the_turn_goes_on(scene, supplier):
