@@ -177,6 +177,8 @@ def test_tools_are_shown_in_their_parts_and_questions_with_what_would_change(
         "ok": True,
         "seconds": 0,
         "diff": "--- a/notes.txt\n+++ b/notes.txt\n@@ -1,2 +1,2 @@\n one\n-two\n+2",
+        "number": 0,
+        "parent": 0,
     }
     assert (second["input"], second["ok"], second["diff"]) == ("make", False, "")
     assert [message["toolUse"] for message in messages if message["role"] != "tool"] == [None] * 2
