@@ -21,6 +21,8 @@ from agentd.gateway.channels.model import Channel
 from agentd.gateway.export.service import Exporter
 from agentd.gateway.keys.model import AccessKey
 from agentd.gateway.keys.store import AccessKeyRepository
+from agentd.gateway.limits.events import ReachedLimit
+from agentd.gateway.limits.soft_limits import list_passed_soft_limits
 from agentd.gateway.limits.spend import LimitStatus
 from agentd.gateway.updates import GatewayAlertUpdate
 from agentd.http.routing import Route
@@ -122,3 +124,13 @@ class _WatchedGateway:
 
     def describe_limits(self, key: AccessKey) -> Iterable[LimitStatus]:
         return self._gateway.meters.describe_limits(key)
+
+    @property
+    def limit_files(self) -> tuple[object, ...]:
+        return self._keys.keys, self._gateway.budgets.current
+
+    async def list_passed_soft_limits(self) -> Iterable[ReachedLimit]:
+        gateway = self._gateway
+        return await list_passed_soft_limits(
+            self._keys.keys, gateway.budgets.current, gateway.meters, gateway.model_spend
+        )

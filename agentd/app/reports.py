@@ -32,7 +32,9 @@ from agentd.gateway.keys.keyring import Keyring
 from agentd.gateway.keys.model import casefold_name, is_key_id
 from agentd.gateway.keys.store import AccessKeyRepository
 from agentd.gateway.ledger.bodies import StoredExchange
+from agentd.gateway.limits.events import ReachedLimit
 from agentd.gateway.limits.nearest_limits import NearestLimits
+from agentd.gateway.limits.soft_limits import list_passed_soft_limits
 from agentd.gateway.service_log.note import ServiceLogFilter, ServiceLogPage
 from agentd.gateway.service_log.store import read_page as notes_page
 from agentd.http.routing import Route
@@ -136,6 +138,13 @@ class _SummarySource:
         gateway = self._gateway
         files = gateway.channels.current, gateway.get_models(), gateway.budgets.current
         return (self._book.keys, *files)
+
+    async def list_passed_soft_limits(self) -> Sequence[ReachedLimit]:
+        """Return the soft limits that are passed."""
+        gateway = self._gateway
+        return await list_passed_soft_limits(
+            self._book.keys, gateway.budgets.current, gateway.meters, gateway.model_spend
+        )
 
     def list_channels(self) -> Iterable[tuple[str, bool]]:
         """Return the name of each channel, and whether it is enabled."""

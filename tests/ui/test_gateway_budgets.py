@@ -5,7 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.ui.gateway_site import GatewaySite, open_gateway
-from tests.ui.support import Person, person
+from tests.ui.support import DESK, PHONE, Person, person
+from tests.ui.test_every_page import find_small_targets
 
 from playwright.sync_api import Browser, Locator, Page, expect  # isort: skip
 
@@ -80,6 +81,37 @@ def test_a_budget_is_made_for_a_tag_that_a_key_has_raised_and_deleted(
     dialog.get_by_role("button", name="Delete").click()
     expect(row).to_have_count(0)
     assert gateway.admin.get("/api/agent/budgets")["items"] == []
+
+
+@pytest.mark.parametrize(
+    ("size", "theme"), [(DESK, "light"), (DESK, "dark"), (PHONE, "light"), (PHONE, "dark")]
+)
+def test_a_soft_limit_needs_attention_until_it_is_raised(
+    browser: Browser, gateway: GatewaySite, size: tuple[int, int], theme: str
+) -> None:
+    place = f"/api/agent/keys/{gateway.ids['laptop']}"
+    gateway.admin.patch(place, {"tags": ["research"], "limits": {"day": 3}, "warnAt": 0.001})
+    budget = {"name": "Research", "tag": "research", "limits": {"day": 2}, "warnAt": 0.001}
+    assert gateway.admin.post("/api/agent/budgets", budget).status == 201
+    assert gateway.ask().status_code == 200
+    with person(browser, gateway.serving, size=size, theme=theme) as gus:
+        page = gus.open("/gateway")
+        needed = page.get_by_role("region", name="Needs attention")
+        notes = needed.locator("li.note", has_text="soft limit")
+        expect(notes).to_have_count(2)
+        expect(notes.filter(has_text="Key laptop")).to_contain_text("$0.003 a day is passed")
+        tag = notes.filter(has_text="Tag research")
+        expect(tag).to_contain_text("of $0.002 a day is passed")
+        assert not find_small_targets(page) or size == DESK
+        tag.get_by_role("link", name="Raise it").click()
+        choose(page, "Research", "Raise for a while")
+        page.get_by_role("dialog").get_by_label("USD a day").fill("900")
+        page.get_by_role("dialog").get_by_role("button", name="Raise").click()
+        expect(get_row(page, "Research")).to_contain_text("raised until")
+        page = gus.open("/gateway")
+        expect(notes).to_have_count(1)
+        gateway.admin.patch(place, {"warnAt": 0.9})
+        expect(notes).to_have_count(0)
 
 
 def test_the_limits_of_a_key_are_raised_for_a_while(gus: Person, gateway: GatewaySite) -> None:

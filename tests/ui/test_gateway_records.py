@@ -43,6 +43,8 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewaySite]:
         for model in ("by-chat", "by-gemini"):
             assert site.ask(model=model, text=f"The key is {STRIPE}.").status_code == 200
         assert site.ask(model=HOSTILE, key=HOSTILE).status_code == 404
+        soft = {"softLimits": {"total": 0.0001}}
+        site.admin.patch(f"/api/agent/keys/{site.ids['laptop']}", soft)
         site.admin.patch("/api/agent/channels/gemini", {"timeout": 77})
         site.admin.patch("/api/agent/settings", {"export": {"url": NOBODY}})
         yield site
@@ -87,7 +89,7 @@ def test_a_page_can_be_used_by_everybody_and_fits_its_width(
     "name",
     [
         *("by-day", "by-hour", "by-model", "by-channel", "by-key", "by-owner", "by-tag", "totals"),
-        *("top-spenders", "errors", "latency", "cache-share", "leaks", "limits"),
+        *("top-spenders", "errors", "latency", "cache-share", "leaks", "limits", "soft-limits"),
     ],
 )
 def test_every_report_has_its_rows_and_csv(gus: Person, gateway: GatewaySite, name: str) -> None:

@@ -3,13 +3,20 @@
 Channels, secrets and limits are seen as requests are recorded; the rest, and the end of what no
 request ends, is looked at every ``POLL_SECONDS``. All of it comes from memory. While nobody is to
 be told, nothing is looked at.
+
+A soft limit is told by its event. One that was passed before, when the daemon was killed before the
+alert was on disk, or that was set below what is spent, is told when the daemon starts or the file
+is read: what fires is kept on disk, so nothing is told twice in its period.
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+import logging
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from operator import is_
 from typing import Protocol
 
 from agentd.core.clock import Clock
+from agentd.core.errors import AgentdError
 from agentd.core.events import Event
 from agentd.gateway.alerts.conditions import (
     ErrorRateWindow,
@@ -28,6 +35,8 @@ from agentd.gateway.ledger.record import RequestRecord
 from agentd.gateway.limits.events import HardLimitReached, ReachedLimit, SoftLimitReached
 from agentd.gateway.limits.spend import LimitStatus
 
+log = logging.getLogger(__name__)
+
 POLL_SECONDS = 10.0
 """The interval at which conditions are looked at."""
 
@@ -38,6 +47,10 @@ _GATEWAY_TOPICS = {
 _LIMIT_ERROR = "limit_"
 _BUDGET = "budget: "
 """The beginning of the subjects of limits that their own events tell of."""
+_BUDGET_WORDS = {
+    "limit_near": "passed its soft limit",
+    "limit_hit": "reached its limit, so requests are refused",
+}
 _SPEND_LIMITS = {
     "total": "in all",
     "month": "a month",
@@ -81,6 +94,15 @@ class WatchedGateway(Protocol):
         """Return each limit of a key and how much of it is used."""
         ...
 
+    @property
+    def limit_files(self) -> tuple[object, ...]:
+        """What keys and budgets were read: others, once a file has changed."""
+        ...
+
+    def list_passed_soft_limits(self) -> Awaitable[Iterable[ReachedLimit]]:
+        """Return the soft limits that are passed now. Raises ``Unavailable``."""
+        ...
+
 
 class AlertMonitor:
     """Satisfies ``gateway.relay.service_log_writer.IncidentListener``; on the loop only."""
@@ -90,12 +112,29 @@ class AlertMonitor:
         self._gateway = gateway
         self._clock = clock
         self._errors = ErrorRateWindow()
+        self._seen_files: tuple[object, ...] = ()
+        """The files whose soft limits were looked at; empty: none."""
 
     async def run(self) -> None:
         """Look at the conditions regularly."""
         while True:
+            await self.look_at_soft_limits()
             await asyncio.sleep(POLL_SECONDS)
             self.poll()
+
+    async def look_at_soft_limits(self) -> None:
+        """Tell of soft limits that are passed, once after the start and each change of a file."""
+        files = self._gateway.limit_files if self._alerts.is_active else ()
+        if len(files) == len(self._seen_files) and all(map(is_, files, self._seen_files)):
+            return
+        try:
+            passed = await self._gateway.list_passed_soft_limits() if files else ()
+        except AgentdError as error:
+            log.error("soft limits that were passed before are not told yet: %s", error.message)
+            return
+        for reached in passed:
+            self._begin_budget_limit("limit_near", reached)
+        self._seen_files = files
 
     def poll(self) -> None:
         """Look at all conditions that are not seen in requests."""
@@ -147,12 +186,15 @@ class AlertMonitor:
             return
         match event:
             case SoftLimitReached(reached=reached):
-                kind, what = "limit_near", "passed its soft limit"
+                self._begin_budget_limit("limit_near", reached)
             case HardLimitReached(reached=reached) if not _is_own_limit(reached):
-                kind, what = "limit_hit", "reached its limit, so requests are refused"
-            case _:
-                return
+                self._begin_budget_limit("limit_hit", reached)
+
+    def _begin_budget_limit(self, kind: str, reached: ReachedLimit) -> None:
         topic = AlertTopic(kind, _format_budget_subject(reached))
+        if known := self._alerts.firing.get(topic):
+            self._end_budget_limit(known)  # of the period before, if no poll came between
+        what = _BUDGET_WORDS[kind]
         text = f"{_describe_budget(reached)} {what}: {reached.spent:f} of {reached.limit:f} USD"
         resets = f"; it resets at {reached.resets}" if reached.resets else ""
         self._alerts.begin(

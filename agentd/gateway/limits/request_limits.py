@@ -56,7 +56,9 @@ class LimitAnnouncer:
             if self._refused.get(place) != now:
                 self._refused[place] = now
                 self._publish(
-                    HardLimitReached(_describe(error.holder, status.name, *now, spent=status.used))
+                    HardLimitReached(
+                        describe_reached_limit(error.holder, status.name, *now, spent=status.used)
+                    )
                 )
 
     def before_settling(self, part: AppliedLimits) -> None:
@@ -74,7 +76,9 @@ class LimitAnnouncer:
             if status.passed and self._passed.get(place) != now:
                 self._passed[place] = now
                 self._publish(
-                    SoftLimitReached(_describe(part.holder, status.name, *now, spent=status.used))
+                    SoftLimitReached(
+                        describe_reached_limit(part.holder, status.name, *now, spent=status.used)
+                    )
                 )
 
 
@@ -123,9 +127,10 @@ class RequestLimits:
             part.meter.take_more(reservation, upper, tokens)
 
 
-def _describe(
+def describe_reached_limit(
     holder: LimitHolder, name: str, limit: Decimal, resets: Timestamp | None, *, spent: Decimal
 ) -> ReachedLimit:
+    """Return a limit in USD with what is spent of it, as events and reports show it."""
     return ReachedLimit(
         scope=holder.scope,
         name=holder.name,

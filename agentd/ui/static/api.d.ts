@@ -1855,6 +1855,7 @@ export type OverviewView = {
   yesterdayHours: HourView[];
   channels: ChannelTodayView[];
   limits: BurnLineView[];
+  softLimits: PassedSoftLimitView[];
   latest: RequestView[];
 };
 
@@ -1870,6 +1871,18 @@ export type ParameterView = {
   required: boolean;
   description: string;
   schema: Record<string, unknown>;
+};
+
+export type PassedSoftLimitView = {
+  scope: "key" | "model" | "owner" | "tag";
+  name: string;
+  key: string;
+  model: string;
+  budget: string;
+  window: "day" | "month" | "total" | "week";
+  limit: number;
+  spent: number;
+  resets: string | null;
 };
 
 export type PeriodView = {
@@ -2531,6 +2544,12 @@ export type SkillsView = {
   problems: ConfigProblem[];
 };
 
+export type SoftLimitReport = {
+  zone: string;
+  items: PassedSoftLimitView[];
+  next: string;
+};
+
 export type SoftLimitView = {
   name: string;
   amount: number;
@@ -2982,6 +3001,7 @@ export interface Answers {
   "GET /api/agent/reports/latency": TimeReport;
   "GET /api/agent/reports/leaks": LeakReport;
   "GET /api/agent/reports/limits": BurnReport;
+  "GET /api/agent/reports/soft-limits": SoftLimitReport;
   "GET /api/agent/reports/top-spenders": SpenderReport;
   "GET /api/agent/reports/totals": SpendReport;
   "GET /api/agent/requests": RequestPage;

@@ -285,6 +285,50 @@ def test_kill_9_between_the_event_and_its_delivery_loses_nothing(
     assert done.deliveries[0].answer == "204"
 
 
+def test_a_soft_limit_is_told_once_though_kill_9_came_between_the_booking_and_the_alert(
+    told: GatewaySetup, receiver: AlertReceiver
+) -> None:
+    """What is spent is on disk and the alert is not: the next start tells it, and no other."""
+    receiver.status = 503
+    key = told.add_key(tags=["team"], soft_limits={"total": "0.01"}, owner="ann")
+    budgets = [{"name": "Team", "tag": "team", "limits": {"day": 1}, "warn_at": 0.01}]
+    Path(told.layout.budgets).write_text(json.dumps({"budgets": budgets}))
+    told.write()
+    alerts = Path(told.layout.alerts)
+    alerts.mkdir(parents=True)  # no alert can be kept there
+    first = Process(told.folder).up()
+    ask_once(told, first, key)
+    told.wait_for_records(1)
+    first.end(signal.SIGKILL)
+    alerts.rmdir()
+    receiver.status = 204
+    receiver.received.clear()
+    for _ in range(2):
+        daemon = Process(told.folder).up()
+        until(lambda: len(receiver.received) >= 2)
+        daemon.end(signal.SIGKILL)
+    last = Process(told.folder).up()
+    with pytest.raises(openai.InternalServerError):
+        ask_once(told, last, key, ERROR)
+    until(lambda: ("channel_down", "firing") in receiver.list_kinds())
+    last.end(signal.SIGTERM)
+    texts = {one["id"]: one["text"] for one in receiver.verify_all()}
+    near = [text for text in texts.values() if "passed its soft limit" in text]
+    assert len(near) == 2, texts
+    assert any(text.startswith('The tag "team" passed its soft limit') for text in near)
+    assert any("of 0.01 USD in all" in text for text in near)
+
+
+def ask_once(told: GatewaySetup, daemon: Process, key: str, step: Step = WELL) -> None:
+    told.supplier.script(step)
+    with openai.OpenAI(
+        base_url=f"{daemon.announced()['url']}/v1", api_key=key, max_retries=0, timeout=60
+    ) as client:
+        client.chat.completions.create(
+            model="by-chat", messages=[{"role": "user", "content": "hello"}]
+        )
+
+
 def test_telegram_is_told_by_a_bot_of_the_daemon(
     told: GatewaySetup, ask: Callable[..., str]
 ) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from agentd.core.clock import FrozenClock
+from agentd.core.errors import AgentdError, Unavailable
 from agentd.gateway.alerts.conditions import ErrorRateWindow, has_failed
 from agentd.gateway.alerts.model import AlertRules, AlertTarget
 from agentd.gateway.alerts.monitor import AlertMonitor
@@ -40,7 +41,14 @@ class QuietGateway:
     rules = AlertRules()
     ledger_problem = export_problem = ""
 
+    async def list_passed_soft_limits(self) -> list[ReachedLimit]:
+        if isinstance(self.passed, AgentdError):
+            raise self.passed
+        return self.passed
+
     def __init__(self) -> None:
+        self.limit_files: tuple[object, ...] = (object(),)
+        self.passed: list[ReachedLimit] | AgentdError = []
         self.channels: dict[str, Channel] = {}
         self.balances: list[tuple[Channel, ChannelBalance]] = []
 
@@ -127,6 +135,33 @@ async def test_a_low_balance_is_told_once_until_it_is_read_to_be_higher() -> Non
     monitor.poll()
     assert not tuple(alerts.firing)
     assert [one.state for one in alerts.alerts] == ["firing", "resolved", "firing"]
+    await alerts.stop()
+
+
+@pytest.mark.gen_test
+async def test_a_soft_limit_that_was_passed_before_is_told_once_and_anew_in_the_next_period() -> (
+    None
+):
+    clock, memory, gateway = FrozenClock(), Memory(), QuietGateway()
+    alerts = AlertService(memory, memory, lambda: {"ops": OPS}, clock)
+    await alerts.start()
+    monitor = AlertMonitor(alerts, gateway, clock)
+    gateway.passed = Unavailable("the ledger cannot be read")
+    await monitor.look_at_soft_limits()
+    gateway.passed = [build_limit()]
+    for _ in range(2):
+        await monitor.look_at_soft_limits()
+        monitor.on_event(SoftLimitReached(build_limit()))
+    assert [one.subject for one in alerts.alerts] == ["budget: tag team day"]
+    gateway.passed = [build_limit(), build_limit(name="late")]
+    await monitor.look_at_soft_limits()  # the same files: all else is told by events
+    assert len(alerts.alerts) == 1
+    gateway.limit_files = (object(),)
+    await monitor.look_at_soft_limits()
+    assert [one.subject for one in alerts.alerts][1:] == ["budget: tag late day"]
+    clock.move(86400)  # and no poll yet
+    monitor.on_event(SoftLimitReached(build_limit(resets="2026-01-03T00:00:00.000Z")))
+    assert [one.subject for one in alerts.alerts][2:] == ["budget: tag team day"]
     await alerts.stop()
 
 

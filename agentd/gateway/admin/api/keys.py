@@ -25,7 +25,6 @@ from agentd.gateway.admin.api.limit_views import (
     make_soft_views,
     make_spent_view,
 )
-from agentd.gateway.admin.api.limits import ModelSpend
 from agentd.gateway.admin.api.listing import ResourceListing
 from agentd.gateway.admin.api.resource import (
     DRY_RUN,
@@ -47,6 +46,7 @@ from agentd.gateway.admin.service import ChangeLog, ManagedResource, ResourceSto
 from agentd.gateway.keys.keyring import Keyring
 from agentd.gateway.keys.model import AccessKey, casefold_name, issue, reissue
 from agentd.gateway.limits.meters import LimitsStatus
+from agentd.gateway.limits.soft_limits import ModelSpend
 from agentd.http.request import Request, Response
 from agentd.http.routing import Route
 

@@ -1,6 +1,6 @@
 """The report of limits: when those of keys, owners and tags are exhausted at the current rate."""
 
-from collections.abc import Awaitable, Container, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Container, Iterator, Mapping
 from datetime import tzinfo
 from typing import Annotated, Protocol, get_args
 
@@ -11,12 +11,17 @@ from agentd.core.errors import BadRequest
 from agentd.gateway.admin.api import shapes
 from agentd.gateway.admin.api.listing import PAGING, ResourceListing
 from agentd.gateway.admin.api.pages import define_page_with
+from agentd.gateway.admin.api.report_pages import ReportPages
+from agentd.gateway.admin.api.reports import CURSOR as REPORT_CURSOR
 from agentd.gateway.admin.api.reports import FORMAT, build_report_route, respond_as_csv, wants_csv
+from agentd.gateway.admin.api.reports import LIMIT as REPORT_LIMIT
 from agentd.gateway.keys.keyring import Keyring
 from agentd.gateway.keys.model import AccessKey
 from agentd.gateway.limits.budgets import Budget, BudgetScope
 from agentd.gateway.limits.burn_down import BurnLine, compute_burn_down
+from agentd.gateway.limits.events import ReachedLimit
 from agentd.gateway.limits.meters import LimitsStatus, iter_accounts
+from agentd.gateway.limits.soft_limits import ModelSpend, list_passed_soft_limits
 from agentd.gateway.limits.spend import Windows
 from agentd.http.parameters import make_choice_parameter
 from agentd.http.request import Request, Response
@@ -29,6 +34,14 @@ BurnReport = define_page_with(
     zone=Annotated[str, Meta(description="The time zone of the windows.")],
 )
 """The limits of some keys or budgets, ordered by name."""
+
+PassedView = shapes.define_view(ReachedLimit, called="PassedSoftLimitView")
+PassedReport = define_page_with(
+    "SoftLimitReport",
+    PassedView,
+    zone=Annotated[str, Meta(description="The time zone of the windows.")],
+)
+"""The soft limits that are passed, the one that is exceeded most first."""
 
 _SCOPES: tuple[BudgetScope, ...] = get_args(BudgetScope)
 _BY = ("key", *_SCOPES, "budget")
@@ -91,16 +104,8 @@ class LimitBudgets(Protocol):
         ...
 
 
-class ModelSpend(Protocol):
-    """Counts what keys spent on models (``gateway.limits.model_spend``)."""
-
-    def count(self, keys: Iterable[AccessKey]) -> Awaitable[None]:
-        """Return once the limits on models of these keys can be shown."""
-        ...
-
-
 class LimitEndpoints:
-    """The endpoint ``/api/agent/reports/limits``."""
+    """The endpoints ``/api/agent/reports/limits`` and ``/api/agent/reports/soft-limits``."""
 
     def __init__(
         self,
@@ -115,6 +120,7 @@ class LimitEndpoints:
         self._meters = meters
         self._model_spend = model_spend
         self._clock = clock
+        self._pages = ReportPages(clock)
         self._listing = ResourceListing[AccessKey](
             lambda: keys.keys,
             self._list_limited_keys,
@@ -133,6 +139,24 @@ class LimitEndpoints:
             return respond_as_csv(call, f"limits-{self._clock.now()[:10]}", lines, after)
         items = [shapes.to_view(one, BurnView) for one in lines]
         return Response(BurnReport(zone=str(self._meters.zone), items=items, next=after))
+
+    async def report_soft_limits(self, call: Request) -> Response:
+        """Return the soft limits that are passed now."""
+        page = await self._pages.open(call, self._list_passed)
+        rows = page.counted[page.slice]
+        after = self._pages.follow(call, page, len(page.counted))
+        if wants_csv(call):
+            return respond_as_csv(call, f"soft-limits-{self._clock.now()[:10]}", rows, after)
+        items = [shapes.to_view(one, PassedView) for one in rows]
+        return Response(PassedReport(zone=str(self._meters.zone), items=items, next=after))
+
+    async def _list_passed(self) -> list[ReachedLimit]:
+        await self._keys.ensure_current()
+        await self._budgets.ensure_current()
+        found = await list_passed_soft_limits(
+            self._keys.keys, self._budgets.current, self._meters, self._model_spend
+        )
+        return sorted(found, key=lambda one: (one.limit - one.spent, one.scope, one.name))
 
     async def _list_keys(self, call: Request) -> tuple[list[BurnLine], str]:
         """Return the limits of some keys, and the next cursor."""
@@ -208,7 +232,7 @@ def _is_of(
 
 
 def routes(endpoints: LimitEndpoints) -> tuple[Route, ...]:
-    """Return the route of the report."""
+    """Return the routes of these reports."""
     return (
         structs.replace(
             build_report_route(
@@ -218,6 +242,17 @@ def routes(endpoints: LimitEndpoints) -> tuple[Route, ...]:
                 " current rate.",
                 BurnReport,
                 (BY, OWNER, TAG, *PAGING, FORMAT),
+            ),
+            errors=(BadRequest,),
+        ),
+        structs.replace(
+            build_report_route(
+                "soft-limits",
+                endpoints.report_soft_limits,
+                "Soft limits of keys, models, owners and tags that are passed now, until they are"
+                " raised or reset.",
+                PassedReport,
+                (REPORT_LIMIT, REPORT_CURSOR, FORMAT),
             ),
             errors=(BadRequest,),
         ),

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from agentd.core.errors import ConfigProblem, Unavailable
 from agentd.gateway.admin.api import shapes
-from agentd.gateway.admin.api.limits import BurnView
+from agentd.gateway.admin.api.limits import BurnView, PassedView
 from agentd.gateway.admin.api.requests import RequestView
 from agentd.gateway.admin.api.route_builders import build_route
 from agentd.gateway.admin.api.summary import (
@@ -28,6 +28,7 @@ from agentd.gateway.admin.api.summary import (
 from agentd.gateway.ledger.daily_totals import RequestTotals
 from agentd.gateway.ledger.query import RecordPage, RequestFilter
 from agentd.gateway.limits.burn_down import BurnLine
+from agentd.gateway.limits.events import ReachedLimit
 from agentd.gateway.reports.overview import DayFigures
 from agentd.gateway.reports.reports import Quantiles
 from agentd.http.json_body import encode_json
@@ -36,6 +37,8 @@ from agentd.http.routing import Route
 
 LATEST = 8
 """Number of requests shown."""
+MAX_PASSED = 16
+"""Number of soft limits shown."""
 
 QuantilesView = shapes.define_view(Quantiles)
 
@@ -93,6 +96,8 @@ class OverviewView(Struct, frozen=True, rename="camel"):
     """The channels, those with the most requests today first; 8 at most."""
     limits: list[BurnView]
     """The limits in USD of keys and budgets that are used up the most, or soon; 16 at most."""
+    soft_limits: list[PassedView]
+    """The soft limits that are passed, until they are raised or reset; 16 at most."""
     latest: list[RequestView]
     """The latest requests, newest first; 8 at most."""
 
@@ -130,6 +135,10 @@ class OverviewGateway(GatewaySummary, Protocol):
 
     def find_nearest_limits(self) -> Awaitable[Sequence[BurnLine]]:
         """Return the limits that are used up the most, or soon."""
+        ...
+
+    def list_passed_soft_limits(self) -> Awaitable[Sequence[ReachedLimit]]:
+        """Return the soft limits that are passed."""
         ...
 
 
@@ -184,6 +193,7 @@ class OverviewEndpoints:
         medians = figures.hour_medians
         hours = [(name, _make_hour_view(name, row, medians)) for name, row in figures.hours]
         limits = await self._gateway.find_nearest_limits()
+        passed = await self._gateway.list_passed_soft_limits()
         return OverviewView(
             day=figures.day,
             summary=await self._summaries.build_summary(problems),
@@ -193,6 +203,7 @@ class OverviewEndpoints:
             yesterday_hours=[one for name, one in hours if not name.startswith(figures.day)],
             channels=_list_channels(figures, dict(self._gateway.list_channels())),
             limits=[shapes.to_view(one, BurnView) for one in limits],
+            soft_limits=[shapes.to_view(one, PassedView) for one in passed[:MAX_PASSED]],
             latest=[shapes.to_view(one, RequestView) for one in latest.records],
         )
 

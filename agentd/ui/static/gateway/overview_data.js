@@ -16,7 +16,7 @@ import { addDays, dayIn } from "./frame.js";
  * @typedef {{ hour: number, requests: number, ok: number, cost: number, secrets: number, firstToken: number | null }} Hour
  * @typedef {{ name: string, enabled: boolean, requests: number, ok: number, firstToken: number | null }} ChannelToday
  * @typedef {{ at: string, day: string, zone: string, summary: any, yesterday: any, firstToken: { p50: number | null, p95: number | null, p99: number | null },
- *   hours: Hour[], yesterdayHours: Hour[], channels: ChannelToday[], limits: Burn[], shownLimits: { of: string, items: Burn[] }, latest: any[] }} Overview
+ *   hours: Hour[], yesterdayHours: Hour[], channels: ChannelToday[], limits: Burn[], softLimits: import("../api.d.ts").PassedSoftLimitView[], shownLimits: { of: string, items: Burn[] }, latest: any[] }} Overview
  */
 
 /** Days within which a limit that is used up needs attention. */
@@ -120,7 +120,7 @@ export function placeOf(name, today) {
  * @param {Overview} overview
  * @returns {{ kind: "bad" | "need", title: string, text: string, links: [string, string][] }[]}
  */
-export function attention({ summary, limits, day: today }) {
+export function attention({ summary, limits, softLimits, day: today }) {
   /** @type {ReturnType<typeof attention>} */
   const found = [];
   const { licence, channels } = summary;
@@ -136,6 +136,12 @@ export function attention({ summary, limits, day: today }) {
       text: one.error || `${count(one.failed)} of ${count(one.failed + one.succeeded)} calls failed since the start.`,
       links: [["Check now", `/gateway/channels/${encodeURIComponent(one.name)}?check=1`], ["Requests", `/gateway/requests?channel=${encodeURIComponent(one.name)}&ok=false&from=${today}`]],
     });
+  }
+  for (const soft of softLimits.slice(0, MOST)) {
+    const burn = { ...soft, title: soft.name };
+    const until = soft.resets ? `; it resets ${moment(soft.resets)}` : "";
+    found.push({ kind: "need", title: `${holderOf(burn)}: soft limit of ${usd(soft.limit)} ${windowWords(soft.window)} is passed`, text: `${usd(soft.spent)} spent${until}. Requests are still served.`,
+      links: [["Raise it", limitsLink(burn)], ["Its requests", `/gateway/requests?${new URLSearchParams(requestsOf(burn))}`]] });
   }
   for (const burn of limits.filter((one) => one.limit > 0 && (one.used + one.reserved >= one.limit * 0.8 || (!one.lasts && (one.daysLeft ?? SOON) < SOON))).slice(0, MOST)) {
     found.push({ kind: burn.used >= burn.limit ? "bad" : "need", title: `${holderOf(burn)}: ${Math.floor((burn.used / burn.limit) * 100)} % of ${usd(burn.limit)} ${windowWords(burn.window)}`,

@@ -9,7 +9,7 @@ import { barList, chartCard } from "../parts/chart.js";
 import { compact, shortSeconds, wholeUsd } from "../parts/figures.js";
 import { emptyState } from "../parts/frame.js";
 import { following, forAdministrators, gatewayFrame, part, requestsLink, shown } from "./frame.js";
-import { forecast, placeOf, requestsOf, windowWords } from "./overview_data.js";
+import { forecast, limitsLink, placeOf, requestsOf, windowWords } from "./overview_data.js";
 import { spanChooser, spanOf } from "./range.js";
 import { filterPills, filtersOf } from "./report_filters.js";
 
@@ -59,6 +59,9 @@ export const REPORTS = {
       { label: "In, from cache", value: (row) => compact(row.cacheRead) }, { label: "In, to cache", value: (row) => compact(row.cacheWrite) }] },
   "leaks": { label: "Leaks", name: (row) => `${row.day} · ${row.title || row.key || "no known key"}`, filters: ["key", "owner", "tag"], columns: [{ label: "Rule", value: (row) => row.rule, left: true, phone: true }, { label: "Found", value: (row) => count(row.count) }],
     filter: (row) => ({ ...(row.key ? { key: row.key } : {}), rule: row.rule, from: row.day, to: row.day }) },
+  "soft-limits": { label: "Soft limits passed", name: (row) => row.name, kind: "limits", filters: [], filter: (row) => requestsOf({ ...row, title: row.name }),
+    columns: [{ label: "Of", value: (row) => (row.model ? `model ${row.model}` : row.scope), left: true }, { label: "Spent", value: (row) => `${usd(row.spent)} of ${usd(row.limit)} ${windowWords(row.window)}`, phone: true },
+      { label: "Raise it", value: (row) => el("a", { href: link(limitsLink(row)) }, row.budget ? "Budget" : "Access key"), left: true }] },
   "limits": { label: "Limits", name: (row) => row.title, kind: "limits", by: ["key", "owner", "tag"], filters: ["owner", "tag"], filter: requestsOf,
     columns: [{ label: "Used", value: (row) => `${usd(row.used)} of ${usd(row.limit)} ${windowWords(row.window)}`, phone: true }, { label: "Reserved", value: (row) => usd(row.reserved) }, { label: "Forecast", value: (row) => forecast(row), left: true }] },
 };
@@ -109,7 +112,7 @@ export const page = forAdministrators("Reports", (params) => {
     el("div", { class: "choose reports" }, choose,
       report.by ? el("div", { class: "seg", role: "group", "aria-label": "Rows are" }, report.by.map((one) =>
         el("button", { "aria-pressed": () => String(by.value === one), onclick: () => setQuery({ by: one }) }, one))) : null,
-      filterPills(names, narrowed), el("span", { class: "grow" }), report.kind === "limits" ? null : spanChooser(span, 30)),
+      names.length ? filterPills(names, narrowed) : null, el("span", { class: "grow" }), report.kind === "limits" ? null : spanChooser(span, 30)),
     shown(reading, (latest) => el("div", { class: "loaded" },
       chart(report, by, latest),
       part(() => latest.value, (found) => table(report, found, span.peek(), more))))),

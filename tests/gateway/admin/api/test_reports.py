@@ -23,7 +23,17 @@ TODAY = SystemClock().now()[:10]
 A, B = "a" * 12, "b" * 12
 DAYS = "from=2026-01-01&to=2026-01-03"
 SPEND = ("totals", "by-day", "by-hour", "by-model", "by-channel", "by-key", "by-owner")
-ALL = (*SPEND, "by-tag", "top-spenders", "errors", "latency", "cache-share", "limits", "leaks")
+ALL = (
+    *SPEND,
+    "by-tag",
+    "top-spenders",
+    "errors",
+    "latency",
+    "cache-share",
+    "limits",
+    "soft-limits",
+    "leaks",
+)
 
 
 def build_records():
@@ -373,10 +383,31 @@ def test_limits_are_those_of_keys_or_of_the_budgets_of_owners_and_tags(setup, ma
     assert (one["scope"], one["budget"], one["key"], one["limit"]) == ("tag", "N", "", 30)
 
 
+def test_soft_limits_are_listed_from_when_they_are_passed_until_they_are_raised(setup, manager):
+    setup.add_key(name="ann", id=A, soft_limits={"total": "5"}, limits={"total": 100})
+    setup.add_key(name="bob", id=B, soft_limits={"total": "500"})
+    setup.add_key(name="off", enabled=False, soft_limits={"total": "0"})
+    budget = {"name": "N", "tag": "nightly", "limits": {"total": 10}, "warnAt": 0.5}
+    assert manager.post("/api/agent/budgets", budget).status == 201
+
+    def list_passed() -> list[tuple[str, str, float, float]]:
+        rows = get_rows(manager, "reports/soft-limits")
+        return [(one["scope"], one["name"], one["limit"], one["spent"]) for one in rows]
+
+    assert list_passed() == [("tag", "nightly", 5, 8), ("key", "ann", 5, 6)]
+    manager.post(
+        "/api/agent/budgets/N/raise", {"until": "2099-01-01T00:00:00Z", "limits": {"total": 40}}
+    )
+    manager.patch(f"/api/agent/keys/{A}", {"softLimits": {"total": 7}})
+    assert list_passed() == []
+    manager.delete("/api/agent/budgets/N/raise")
+    assert list_passed() == [("tag", "nightly", 5, 8)]
+
+
 @pytest.mark.parametrize("name", ALL)
 def test_every_report_is_had_as_csv_that_no_spreadsheet_carries_out(setup, manager, name):
-    setup.add_key(name="=rich", limits={"day": 10})
-    path = f"/api/agent/reports/{name}?{'limit=9' if name == 'limits' else DAYS}"
+    setup.add_key(name="=rich", id=A, limits={"day": 10}, soft_limits={"total": "0.01"})
+    path = f"/api/agent/reports/{name}?{'limit=9' if name.endswith('limits') else DAYS}"
     for query, headers in (("&format=csv", {}), ("", {"Accept": "text/csv"})):
         reply = manager.get(f"{path}{query}", headers)
         assert reply.status == 200
