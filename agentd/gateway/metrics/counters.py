@@ -6,18 +6,25 @@ counted without its model.
 """
 
 from bisect import bisect_left
+from collections.abc import Iterable
+from copy import copy
 from typing import NamedTuple
 
 from msgspec import Struct, field
 
 from agentd.gateway.ledger.daily_totals import RequestTotals
 from agentd.gateway.ledger.record import Outcome, RequestRecord
+from agentd.gateway.limits.budgets import BudgetScope
+from agentd.gateway.limits.spend_by_quarter_hour import KeySpend
 
 MAX_GROUPS = 500
 """The most pairs of model and channel that are counted apart."""
 
+MAX_SHARED = 100
+"""The most owners that are counted apart, and the most tags."""
+
 OTHER = "other"
-"""Model and channel of all further requests."""
+"""Model and channel, owner or tag of all further requests."""
 
 FIRST_TOKEN_BOUNDS = (0.1, 0.25, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 20.0, 30.0, 60.0)
 """Upper bounds in seconds until the first part of a streamed reply."""
@@ -89,6 +96,8 @@ class RequestCounts(NamedTuple):
     """By model and channel; both are empty where no channel was called."""
     failed_tries: dict[tuple[str, str], int]
     """Calls of channels that brought no reply, by channel and kind of error."""
+    shared: dict[tuple[BudgetScope, str], KeySpend]
+    """By owner or tag of the keys; a request counts in each tag of its key."""
 
 
 class RequestCounters:
@@ -97,6 +106,7 @@ class RequestCounters:
     def __init__(self) -> None:
         self._groups: dict[tuple[str, str], RouteCounts] = {}
         self._failed_tries: dict[tuple[str, str], int] = {}
+        self._shared: dict[BudgetScope, dict[str, KeySpend]] = {"owner": {}, "tag": {}}
 
     def add_record(self, record: RequestRecord) -> None:
         """Count a recorded request."""
@@ -112,9 +122,26 @@ class RequestCounters:
             if call not in self._failed_tries and len(self._failed_tries) >= MAX_GROUPS:
                 call = OTHER, failed.error
             self._failed_tries[call] = self._failed_tries.get(call, 0) + 1
+        if record.owner:
+            self._add_shared("owner", (record.owner,), record)
+        if record.tags:
+            self._add_shared("tag", record.tags, record)
 
     def take_snapshot(self) -> RequestCounts:
         """Return the counts so far, as a copy that another thread may read."""
         ordered = sorted(self._groups.items(), key=lambda pair: pair[0])
         groups = {place: counts.copy() for place, counts in ordered}
-        return RequestCounts(groups, dict(sorted(self._failed_tries.items())))
+        shared = {
+            (scope, name): copy(spent)
+            for scope, names in self._shared.items()
+            for name, spent in sorted(names.items())
+        }
+        return RequestCounts(groups, dict(sorted(self._failed_tries.items())), shared)
+
+    def _add_shared(self, scope: BudgetScope, names: Iterable[str], record: RequestRecord) -> None:
+        known, counted = self._shared[scope], set[str]()
+        for given in names:
+            name = given if given in known or len(known) < MAX_SHARED else OTHER
+            if name not in counted:
+                counted.add(name)
+                known.setdefault(name, KeySpend()).add_record(record)

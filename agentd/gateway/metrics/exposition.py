@@ -2,6 +2,8 @@
 
 No label is of a caller's making: models and channels are those of the configuration, and access
 keys are only counted. So the number of time series is bounded, and nothing secret is among them.
+Owners and tags are those of access keys: the first 100 of each since the start have series of their
+own, all further ones together are ``other``.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -12,12 +14,18 @@ from msgspec import Struct
 
 from agentd.gateway.channels.balances import ChannelBalance
 from agentd.gateway.channels.routing import ChannelHealth
+from agentd.gateway.limits.budgets import BudgetScope
 from agentd.gateway.metrics.counters import DurationCounts, RequestCounts, RouteCounts
 from agentd.gateway.metrics.key_states import KeyCounts
 from agentd.http.prometheus import MetricFamily, MetricsText
 from agentd.llm.price import Usage
 
 _PREFIX = "agentd_gateway_"
+
+_SHARED_WORDS: Mapping[BudgetScope, str] = {
+    "owner": "owner of the access keys; keys without one are not counted",
+    "tag": "tag of the access keys; a request counts in each tag of its key",
+}
 
 REQUESTS = MetricFamily(
     f"{_PREFIX}requests_total",
@@ -75,6 +83,20 @@ LEDGER_WRITABLE = MetricFamily(
     f"{_PREFIX}ledger_writable", "gauge", "1 if requests can be recorded, else 0."
 )
 
+SHARED: Mapping[BudgetScope, tuple[MetricFamily, MetricFamily, MetricFamily]] = {
+    scope: (
+        MetricFamily(
+            f"{_PREFIX}{scope}_requests_total", "counter", f"Recorded requests by {what}."
+        ),
+        MetricFamily(
+            f"{_PREFIX}{scope}_tokens_total", "counter", f"Tokens, in and out, by {what}."
+        ),
+        MetricFamily(f"{_PREFIX}{scope}_cost_usd_total", "counter", f"Cost in USD by {what}."),
+    )
+    for scope, what in _SHARED_WORDS.items()
+}
+"""Requests, tokens and cost by owner and by tag."""
+
 _STATES = ("ok", "cooldown", "disabled")
 
 _Labels: TypeAlias = Mapping[str, object]
@@ -128,6 +150,12 @@ def _add_requests(text: MetricsText, counted: RequestCounts) -> None:
         text.add_sample(COST.name, counts.totals.cost, labels)
     _add_histogram(text, FIRST_TOKEN, groups, lambda counts: counts.first_token)
     _add_histogram(text, DURATION, groups, lambda counts: counts.duration)
+    for scope, families in SHARED.items():
+        for family, field in zip(families, ("requests", "tokens", "cost"), strict=True):
+            text.add_family(family)
+            for (of, name), spent in counted.shared.items():
+                if of == scope:
+                    text.add_sample(family.name, getattr(spent, field), {scope: name})
 
 
 def _add_histogram(

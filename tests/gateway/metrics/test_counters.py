@@ -10,6 +10,7 @@ from agentd.gateway.ledger.record import FailedTry, Timings
 from agentd.gateway.metrics.counters import (
     FIRST_TOKEN_BOUNDS,
     MAX_GROUPS,
+    MAX_SHARED,
     OTHER,
     DurationCounts,
     RequestCounters,
@@ -54,6 +55,33 @@ def test_models_that_callers_make_up_are_not_kept():
     ).groups
     assert list(groups) == [("", "")]
     assert groups["", ""].totals.errors == {"not_found": 50}
+
+
+@given(ENTRIES)
+def test_owners_and_tags_have_what_requests_of_their_keys_cost(records):
+    shared = count_records(*records).shared
+    names = {("owner", one.owner) for one in records if one.owner}
+    names |= {("tag", tag) for one in records for tag in one.tags}
+    assert shared.keys() == names
+    for (scope, name), spent in shared.items():
+        those = [one for one in records if name in (one.tags if scope == "tag" else (one.owner,))]
+        assert spent.requests == len(those)
+        assert spent.cost == sum(one.cost for one in those)
+        usages = [one.usage.total_input + one.usage.total_output for one in those]
+        assert spent.tokens == sum(usages)
+
+
+def test_further_owners_and_tags_are_counted_as_others_and_each_request_once():
+    records = [
+        build_record(number, owner=f"o{number}", tags=(f"t{number}", f"u{number}"))
+        for number in range(MAX_SHARED + 30)
+    ]
+    shared = count_records(*records).shared
+    for scope, others in (("owner", 30), ("tag", MAX_SHARED + 30 - MAX_SHARED // 2)):
+        assert len([1 for of, _ in shared if of == scope]) == MAX_SHARED + 1
+        assert shared[scope, OTHER].requests == others
+    assert ("owner", "o99") in shared
+    assert ("owner", "o100") not in shared
 
 
 def test_further_pairs_of_model_and_channel_are_counted_as_others():

@@ -29,7 +29,9 @@ TARGET_LABELS = {"instance"}
 def list_known_labels() -> dict[str, set[str]]:
     """Return the labels of each metric that the gateway renders."""
     counters = RequestCounters()
-    counters.add_record(build_record(failed_tries=(FailedTry("two", "server"),), outcome="failed"))
+    tries = (FailedTry("two", "server"),)
+    shared = {"owner": "ann", "tags": ("nightly",)}
+    counters.add_record(build_record(failed_tries=tries, outcome="failed", **shared))
     health = {"one": ChannelHealth(state="ok")}
     channel = Channel(name="one", dialects=("anthropic",), url="https://a.example")
     left = KeyBalance(field="key", amount=Decimal(5), currency="USD")

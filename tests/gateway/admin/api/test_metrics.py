@@ -15,6 +15,7 @@ from agentd.llm.price import Usage
 from tests.gateway.admin.api.described import Manager
 from tests.gateway.admin.conftest import HASH, MANAGEMENT_KEY
 from tests.gateway.conftest import PRICES, SECRET, GatewaySetup
+from tests.gateway.metrics.test_dashboard import QUERIES, iter_selected_labels
 from tests.gateway.relay.callers import Caller, RunningGateway, running_gateway
 from tests.supplier.steps import Answer, Refuse, Say, Tokens
 from tests.support.daemon import Serving, at_noon, until
@@ -52,7 +53,7 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningGateway
 
 
 def make_requests(gateway: RunningGateway) -> None:
-    caller = gateway.add_caller(name="laptop")
+    caller = gateway.add_caller(name="laptop", owner='ann "x"', tags=["nightly", "2026"])
     gateway.supplier.script(*[Answer((Say("well"),), USED)] * 4)
     for stream in (False, True):
         assert caller.ask("anthropic", "by-messages", stream=stream).status == 200
@@ -64,7 +65,7 @@ def make_requests(gateway: RunningGateway) -> None:
     for number in range(3):
         assert caller.ask("openai-chat", f"made-up-{number}").status == 404
     gateway.supplier.script(Answer((Say("well"),), Tokens(input=5000, output=100)))
-    near = gateway.add_caller(name="near its limit", limits={"day": "0.02"})
+    near = gateway.add_caller(name="near its limit", owner="bob", limits={"day": "0.02"})
     assert near.ask("anthropic", "by-messages").status == 200
     stopped = gateway.add_caller(name="at its limit", limits={"total": "0"})
     assert stopped.ask("openai-chat", "by-chat").status == 429
@@ -153,6 +154,31 @@ def test_tokens_and_cost_are_those_of_the_ledger(gateway, samples):
     found = sum_by(samples, "cost_usd_total", "model", "channel")
     assert found == {route: float(amount) for route, amount in cost.items() if amount}
     assert sum(cost.values()) > Decimal("0.005")
+
+
+@pytest.mark.parametrize("scope", ["owner", "tag"])
+def test_owners_and_tags_have_the_sums_of_the_ledger(gateway, samples, scope):
+    expected = {name: Counter() for name in ("requests", "tokens", "cost_usd")}
+    for record, _ in iter_ledger_sums(gateway):
+        for name in record.tags if scope == "tag" else filter(None, (record.owner,)):
+            expected["requests"][name] += 1
+            expected["tokens"][name] += record.usage.total_input + record.usage.total_output
+            expected["cost_usd"][name] += record.cost
+    for name, sums in expected.items():
+        found = sum_by(samples, f"{scope}_{name}_total", scope)
+        assert found == {group: float(amount) for group, amount in sums.items()}
+    names = {"nightly", "2026"} if scope == "tag" else {'ann "x"', "bob"}
+    assert expected["requests"].keys() == names
+
+
+def test_the_dashboard_shows_metrics_of_a_gateway_that_served_requests(samples):
+    shown = {name for _, query in QUERIES for name, _ in iter_selected_labels(query)}
+    unread = {name for name in shown if name.startswith("agentd_gateway_channel_balance")}
+    assert shown - unread <= samples.keys()  # no supplier here tells its balance
+    for part in ("requests", "tokens", "cost_usd", "errors"):
+        assert f"agentd_gateway_{part}_total" in shown
+    for name in ("channels", "channel_cooldown_seconds", "first_token_seconds_bucket"):
+        assert f"agentd_gateway_{name}" in shown
 
 
 def test_times_are_those_of_the_ledger(gateway, samples):
