@@ -109,9 +109,12 @@ def test_a_soft_limit_needs_attention_until_it_is_raised(
         page.get_by_role("dialog").get_by_role("button", name="Raise").click()
         expect(get_row(page, "Research")).to_contain_text("raised until")
         page = gus.open("/gateway")
-        expect(notes).to_have_count(1)
+        needed = page.get_by_role("region", name="Needs attention")
+        expect(needed.locator("li.note", has_text="soft limit")).to_have_count(1)
         gateway.admin.patch(place, {"warnAt": 0.9})
-        expect(notes).to_have_count(0)
+        page = gus.open("/gateway")
+        needed = page.get_by_role("region", name="Needs attention")
+        expect(needed).to_contain_text("in order")
 
 
 def test_the_limits_of_a_key_are_raised_for_a_while(gus: Person, gateway: GatewaySite) -> None:
