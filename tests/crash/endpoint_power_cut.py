@@ -53,6 +53,10 @@ TWICE_SAFE = {
 """Routes of which two files each say the same: without the syncs of one, nothing is lost."""
 
 
+BY_TIME = "acknowledged, but /api/files/body/files/order"
+"""The order of files by their times, which a tree that is laid out does not have."""
+
+
 class Outcome(NamedTuple):
     """The findings of one route with the syncs of one writer taken out; empty: of none."""
 
@@ -106,7 +110,9 @@ def cut(log: Sequence[Event], expected: Expectation, folder: str) -> Iterator[st
         except (AssertionError, OSError) as error:
             yield f"{how}: it does not start: {error}"
         else:
-            yield from (f"{how}: {one}" for one in expected.find_violations(200, found))
+            for one in expected.find_violations(200, found):
+                if not one.startswith(BY_TIME):
+                    yield f"{how}: {one}"
         shutil.rmtree(folder)
 
 

@@ -7,8 +7,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-CALLS = ("open", "write", "fsync", "fdatasync", "rename", "link", "mkdir", "ftruncate", "unlink",
-         "rmdir")  # fmt: skip
+CALLS = ("open", "write", "writev", "fsync", "fdatasync", "rename", "link", "mkdir", "ftruncate",
+         "unlink", "rmdir")  # fmt: skip
 
 KINDS = ("EIO", "ENOSPC", "EIO for good", "ENOSPC for good", "short", "half", "dies")
 """``for good``: from that call on, all fail.

@@ -90,6 +90,7 @@ class Recorder:
             "open": self._open,
             "close": self._close,
             "write": self._write,
+            "writev": self._writev,
             "ftruncate": self._ftruncate,
             "fsync": self._fsync,
             "fdatasync": self._fdatasync,
@@ -186,6 +187,16 @@ class Recorder:
             written: int = self._real["write"](fd, data)
             end = os.lseek(fd, 0, os.SEEK_CUR)
             self.log.append(Written(self._opened[fd], end - written, bytes(data[:written])))
+            return written
+
+    def _writev(self, fd: int, buffers: Any) -> int:
+        if fd not in self._opened:
+            return int(self._real["writev"](fd, buffers))
+        with self._lock:
+            written: int = self._real["writev"](fd, buffers)
+            end = os.lseek(fd, 0, os.SEEK_CUR)
+            data = b"".join(buffers)[:written]
+            self.log.append(Written(self._opened[fd], end - written, data))
             return written
 
     def _ftruncate(self, fd: int, size: int) -> None:

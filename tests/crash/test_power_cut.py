@@ -87,7 +87,8 @@ def test_all_ways_to_change_a_folder_are_recorded(tmp_path: Path) -> None:
     with recorder.recording():
         folder = os.open(tmp_path / "here", os.O_RDONLY)
         file = os.open("a", os.O_WRONLY | os.O_CREAT, dir_fd=folder)
-        os.write(file, b"abcdef")
+        os.write(file, b"abc")
+        os.writev(file, [b"d", b"ef"])
         os.ftruncate(file, 3)
         os.fdatasync(file)
         os.close(file)
@@ -98,7 +99,8 @@ def test_all_ways_to_change_a_folder_are_recorded(tmp_path: Path) -> None:
         os.fsync(folder)
         os.close(folder)
     assert [type(event) for event in recorder.log] == [
-        Made, Named, Written, Resized, Synced, Made, Named, Named, Named, Unnamed, Unnamed, Synced,
+        Made, Named, Written, Written, Resized, Synced, Made, Named, Named, Named, Unnamed, Unnamed,
+        Synced,
     ]  # fmt: skip
 
 
