@@ -43,6 +43,8 @@ class TurnRequest(Struct, frozen=True):
     """The program of an external engine with its arguments; empty: the engine's default."""
     images: tuple[ImagePart, ...] = ()
     """The prompt's images, for programs that take their bytes; the prompt names their files."""
+    output_schema: str = ""
+    """The JSON Schema that the reply has to fit, as JSON; empty: any text will do."""
     priced: bool = False
     """True if the prices of the model are known: costs are computed from its tokens."""
     skill: str = "none"

@@ -6,8 +6,17 @@ from functools import cached_property
 from msgspec import Struct, structs
 
 from agentd.agent.engine import Engine
-from agentd.core.errors import NotFound
+from agentd.core.errors import BadRequest, NotFound
 from agentd.models.model import GATEWAY, Model, Models
+
+FOLLOWS_SCHEMAS = ("native", "codex", "claude-code")
+"""The engines whose replies can be held to an output schema."""
+
+
+def explain_no_schema(engine: str) -> str:
+    """Explain that an engine's replies cannot be held to an output schema."""
+    known = ", ".join(FOLLOWS_SCHEMAS)
+    return f"The engine {engine} cannot hold its reply to an output schema; {known} can."
 
 
 class EngineChoice(Struct, frozen=True):
@@ -53,6 +62,15 @@ class EngineRegistry:
         if model.supplier == GATEWAY and model.prices is None:
             model = structs.replace(model, prices=models.get_gateway_prices(model.model))
         return self._build_choice(model.engine, model)
+
+    def check(self, model: str) -> None:
+        """Raise ``BadRequest`` if the engine of a model cannot follow an output schema."""
+        models = self._models()
+        name = model or models.default
+        known = name in models.names
+        engine = models.find(name).engine if known else self._default()
+        if (known or not name) and engine not in FOLLOWS_SCHEMAS:
+            raise BadRequest(explain_no_schema(engine))
 
     @cached_property
     def _engines(self) -> Mapping[str, Engine]:

@@ -7,7 +7,12 @@ from typing import Protocol
 from agentd.agent.budget import SpendBudget
 from agentd.agent.custom_commands.model import CustomCommand
 from agentd.agent.engine import TurnRequest
-from agentd.agent.engine_selection import EngineChoice, EngineRegistry
+from agentd.agent.engine_selection import (
+    FOLLOWS_SCHEMAS,
+    EngineChoice,
+    EngineRegistry,
+    explain_no_schema,
+)
 from agentd.chats.approval import Approval
 from agentd.chats.model import Prompt
 from agentd.chats.queue import find_next
@@ -123,6 +128,8 @@ class TurnPlanner:
         """Return the request for the engine, or None and the reason."""
         turn = chat.agent.turn
         assert turn
+        if turn.given.output_schema and choice.name not in FOLLOWS_SCHEMAS:
+            return None, explain_no_schema(choice.name)
         skill = ""
         if chat.skill != NONE:
             found = (await self._skills.get_skills()).find(chat.skill)
@@ -147,6 +154,7 @@ class TurnPlanner:
             web_search=bool(model and model.web_search),
             web_search_price=model.web_search_price if model else None,
             message=turn.given.message,
+            output_schema=turn.given.output_schema,
             priced=bool(model and model.prices),
             command=model.command if model else (),
             skill=chat.skill,

@@ -39,9 +39,11 @@ from agentd.core.clock import Clock, Timestamp, format_iso, parse_iso
 from agentd.core.errors import Unavailable
 from agentd.core.events import EventBus
 from agentd.llm.dialects.supplier_errors import parse_wait
+from agentd.llm.output_schema import explain_mismatch
 
 log = logging.getLogger(__name__)
 
+_NO_REPLY = "The engine ended without a reply that fits the output schema."
 SHUTDOWN = "Interrupted: agentd was stopped while this prompt was running."
 RETRY_SECONDS = 2.0
 """The seconds before a retry when a write to the disk fails, such as when it is full."""
@@ -104,6 +106,7 @@ class TurnRunner:
         self._turn = turn
         self._deferrals = deferrals
         """The number of consecutive turns of the chat that ended at a limit before this one."""
+        self._schema = self._mismatch = ""
         self._show = _DeltaPublisher(bus, MessageDelta, chat_id, status.turn)
         self._thinking = _DeltaPublisher(bus, ThinkingDeltaEvent, chat_id, status.turn)
 
@@ -119,10 +122,13 @@ class TurnRunner:
         self, engine: Engine, assignment: TurnRequest, approver: Approver, place: OccupySlot
     ) -> None:
         """Run the engine and record its turn, however it ends."""
+        self._schema = assignment.output_schema
+        self._mismatch = _NO_REPLY if self._schema else ""
         try:
             async with aclosing(engine.run(assignment, approver)) as progress:
                 await self._consume(progress, place)
-            await self.apply(self._turn.finish(), place)
+            ending = self._turn.fail(self._mismatch) if self._mismatch else self._turn.finish()
+            await self.apply(ending, place)
         except asyncio.CancelledError:
             await self.on_cancelled()
             raise
@@ -188,20 +194,11 @@ class TurnRunner:
 
     def _record(self, instruction: Instruction) -> Awaitable[None]:
         match instruction:
-            case AddMessage(role=role, text=text, tool=tool, tool_use=use):
+            case AddMessage():
                 self._thinking.discard()
-                if role == "assistant":
+                if instruction.role == "assistant":
                     self._show.discard()
-                booking = _to_booking(instruction)
-                return self._turns.add_message(
-                    self._chat_id,
-                    role,
-                    text,
-                    tool=tool,
-                    usage=booking,
-                    tool_use=use,
-                    report=instruction.report,
-                )
+                return self._add_message(instruction)
             case RecordToolStart(use=began):
                 return self._turns.record_tool_start(self._chat_id, began)
             case StreamDelta() | StreamThinking():
@@ -216,6 +213,24 @@ class TurnRunner:
                 by = self.stopped_by if outcome == "stopped" else AGENT
                 booking = _to_booking(instruction)
                 return self._turns.end_turn(self._chat_id, outcome, reason, usage=booking, by=by)
+
+    async def _add_message(self, added: AddMessage) -> None:
+        """Add a message; note of a reply whether it fits the output schema of the prompt."""
+        structured = False
+        if self._schema and added.role == "assistant":
+            why = await asyncio.to_thread(explain_mismatch, self._schema, added.text)
+            self._mismatch = f"The reply does not fit the output schema. {why}" if why else ""
+            structured = not why
+        await self._turns.add_message(
+            self._chat_id,
+            added.role,
+            added.text,
+            tool=added.tool,
+            usage=_to_booking(added),
+            tool_use=added.tool_use,
+            report=added.report,
+            structured=structured,
+        )
 
     def _update_status(self, step: EngineEvent) -> None:
         changed: dict[str, object] = {"last_activity": self._clock.now()}

@@ -53,6 +53,8 @@ class Agent(Struct):
     approvals: ApprovalService
     find_problem: Callable[[Model], Awaitable[str]]
     """Explain why a model cannot be used now, by cheap checks; empty if nothing prevents it."""
+    schemas: EngineRegistry
+    """Knows which models can be held to an output schema."""
 
 
 class EngineComponent:
@@ -140,7 +142,7 @@ class EngineComponent:
         dispatcher = Dispatcher(
             turns, assigner, approvals, clock, bus, lambda: now().max_parallel_turns
         )
-        return Agent(dispatcher, approvals, self._explain_unavailable)
+        return Agent(dispatcher, approvals, self._explain_unavailable, build_engines)
 
     def _explain_command(self, command: str, folder: str) -> str:
         """Explain why a path in a command line is protected; empty when none is. Blocking."""

@@ -154,7 +154,7 @@ async def start_components(
     """Start all components; the ``stack`` stops them. ``engine`` replaces all engines."""
     layout, environ, clock, bus = core.layout, core.environ, core.clock, core.bus
     chats, config_files, generation = core.chats, core.config_files, core.state.generation
-    models, start = config_files.models, stack.enter_async_context
+    models, skills, start = config_files.models, config_files.skills, stack.enter_async_context
 
     folder = core.settings.workspace
     mcp_servers = await start(McpServersComponent(layout, environ, generation, folder, bus))
@@ -176,7 +176,7 @@ async def start_components(
         config_files, chats, agent, clock, bus, workspace, analytics_speech
     )
     bots = await start(BotsComponent(layout, environ, bot_services))
-    remote = RemoteEndpoints(chats, bots.get_bots, config_files.skills, worktrees.service)
+    remote = RemoteEndpoints(chats, bots.get_bots, skills, worktrees.service, agent.schemas)
     chats_component = await start(
         ChatsComponent(core.repository, chats, auth.keys, remote, layout, bus, worktrees.service)
     )

@@ -8,8 +8,9 @@ import asyncio
 import re
 from collections.abc import AsyncGenerator, Callable, Sequence
 from decimal import Decimal
-from typing import Literal
+from typing import Any, Literal
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -85,6 +86,8 @@ class WholeMessageView(Struct, frozen=True, rename="camel"):
     """The parts of a tool's use; null for other messages, and those of earlier versions."""
     decision: DecisionView | None = None
     """What was decided, for the tool ``decision``; null for other messages."""
+    output: Any = None
+    """The value of a reply that fits the output schema of its prompt; null for other messages."""
     html: str | None = None
     """The content as cleaned HTML; null for tools, and without ``html=1``."""
     html_cut: bool = False
@@ -221,6 +224,7 @@ def _make_view(message: Message) -> WholeMessageView:
         cost=message.cost,
         tool_use=_make_tool_use_view(message),
         decision=_make_decision_view(message.decision) if message.decision else None,
+        output=msgspec.json.decode(message.text) if message.structured else None,
     )
 
 

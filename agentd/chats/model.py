@@ -45,6 +45,8 @@ class Prompt(Struct, frozen=True, omit_defaults=True, gc=False):
     """Its message, where it is in the history already: a limit ended its first try."""
     budget: Decimal | None = None
     """USD after which its turn is ended; None: as much as the chat may cost."""
+    output_schema: str = ""
+    """The JSON Schema that its reply has to fit; empty: any text will do."""
 
 
 class ToolReport(Struct, frozen=True, omit_defaults=True):
@@ -79,6 +81,8 @@ class Message(Struct, frozen=True, omit_defaults=True, gc=False):
     """The report of a tool's use; None for other messages, and those of earlier versions."""
     decision: ApprovalDecision | None = None
     """What was decided about an action, for the tool ``decision``."""
+    structured: bool = False
+    """True if the text is JSON that fits the output schema of its prompt."""
 
 
 _BUTTON_LINE = re.compile(r"[ \t]*(?:\[\[[^\[\]\n]+\]\][ \t]*)+")

@@ -3,9 +3,10 @@
 Source: the remote-control specification, sections 2 to 4.
 """
 
+import asyncio
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
-from typing import Annotated, Protocol
+from typing import Annotated, Any, Protocol
 
 from msgspec import Meta, Struct
 
@@ -51,6 +52,7 @@ from agentd.http.parameters import (
 )
 from agentd.http.request import Request, Response
 from agentd.http.routing import Route
+from agentd.llm.output_schema import parse_output_schema
 
 PromptId = Annotated[int, Meta(ge=0, le=MAX_ID)]
 Text = Annotated[
@@ -85,6 +87,8 @@ class CreateChat(Struct, frozen=True, rename="camel"):
     prompt: Text | None = None
     not_before: NotBefore | None = None
     """The prompt is not sent before this time."""
+    output_schema: dict[str, Any] | None = None
+    """The JSON Schema of an object: the reply to the prompt is JSON that fits it."""
     title: Name | None = None
     model: Name | None = None
     skill: Name | None = None
@@ -128,6 +132,8 @@ class AppendPrompt(Struct, frozen=True, rename="camel"):
     model: Name | None = None
     not_before: NotBefore | None = None
     """It is not sent before this time; those behind it do not wait for it."""
+    output_schema: dict[str, Any] | None = None
+    """The JSON Schema of an object: the reply is JSON that fits it."""
 
 
 class RewritePrompt(Struct, frozen=True):
@@ -168,6 +174,14 @@ class KnownSkills(Protocol):
         ...
 
 
+class SchemaSupport(Protocol):
+    """Knows which models can be held to an output schema."""
+
+    def check(self, model: str) -> None:
+        """Raise ``BadRequest`` if the engine of this model cannot; empty: the default model."""
+        ...
+
+
 class RemoteEndpoints:
     """The remote-control endpoints; ``get_bots`` gives the bots as they are at the request."""
 
@@ -177,8 +191,10 @@ class RemoteEndpoints:
         get_bots: Callable[[], Awaitable[BotLinks]],
         skills: KnownSkills,
         worktrees: WorktreePlanner,
+        schemas: SchemaSupport,
     ) -> None:
         self._chats = chats
+        self._schemas = schemas
         self._worktrees = worktrees
         self._get_bots = get_bots
         self._skills = skills
@@ -192,10 +208,12 @@ class RemoteEndpoints:
         if not await self._skills.is_known(skill):
             raise BadRequest(f"No skill is named {skill[:100]!r}")
         bot_id = (body.bot_id or "")[:NAME_LIMIT]
+        schema = await self._parse_schema(body.output_schema, body.model or "")
         linked, note = (await self._get_bots()).link(bot_id)
         new = NewChat(
             prompt=body.prompt,
             not_before=parse_not_before(body.not_before) or "",
+            output_schema=schema,
             title=(body.title or "").strip() or DEFAULT_TITLE,
             model=body.model or "",
             skill=skill,
@@ -255,10 +273,27 @@ class RemoteEndpoints:
         validate_text(body.prompt)
         chat_id = get_chat_id(request)
         later = parse_not_before(body.not_before) or ""
+        schema = ""
+        if body.output_schema is not None:
+            chat = await self._chats.get(chat_id)
+            schema = await self._parse_schema(body.output_schema, body.model or chat.model)
         prompt = await self._chats.append_prompt(
-            chat_id, body.prompt, body.model or "", request.caller.identity, once, later
+            chat_id,
+            body.prompt,
+            body.model or "",
+            request.caller.identity,
+            once,
+            later,
+            output_schema=schema,
         )
         return Response(make_prompt_view(prompt), 201)
+
+    async def _parse_schema(self, schema: dict[str, object] | None, model: str) -> str:
+        """Return an output schema as JSON, once it is known to be one that the model can follow."""
+        if schema is None:
+            return ""
+        self._schemas.check(model)
+        return await asyncio.to_thread(parse_output_schema, schema)
 
     async def rewrite_prompt(self, request: Request) -> Response:
         """Replace the text of a waiting prompt (endpoint 6)."""

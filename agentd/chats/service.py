@@ -57,6 +57,8 @@ class NewChat(Struct, frozen=True):
     """The time before which its prompt is not sent; empty: it has none."""
     budget: Decimal | None = None
     """USD after which its prompt's turn is ended; None: none of its own."""
+    output_schema: str = ""
+    """The JSON Schema that the reply to its prompt has to fit; empty: none."""
 
 
 class ChatService:
@@ -163,7 +165,13 @@ class ChatService:
             bot_note=new.bot_note,
             prompt=None
             if new.prompt is None
-            else self._make_prompt(at, new.prompt, not_before=new.not_before, budget=new.budget),
+            else self._make_prompt(
+                at,
+                new.prompt,
+                not_before=new.not_before,
+                budget=new.budget,
+                output_schema=new.output_schema,
+            ),
             once=new.once,
             worktree=plan_worktree(chat.id, title, new.worktree) if new.worktree else None,
         )
@@ -187,11 +195,12 @@ class ChatService:
         once: IdempotencyKey | None = None,
         not_before: Timestamp = "",
         budget: Decimal | None = None,
+        output_schema: str = "",
     ) -> Prompt:
         """Append a prompt to the queue (endpoint 5); ``once`` as in ``create``.
 
         It is not sent ``not_before`` a time; a time that has passed is as none. Its turn is ended
-        after ``budget`` USD.
+        after ``budget`` USD, and its reply has to fit the ``output_schema``.
         """
         chat = await self._chats.open(chat_id)
         if once and (earlier := self._find_earlier_result(chat, once)) and earlier.prompt:
@@ -199,7 +208,7 @@ class ChatService:
             return earlier.prompt
         at = self._chats.get_next_timestamp(chat)
         rules.validate_text(text)
-        prompt = self._make_prompt(at, text, False, model, not_before, budget)
+        prompt = self._make_prompt(at, text, False, model, not_before, budget, output_schema)
         await self._chats.record(chat, by, QueueAppended(prompt, once), at)
         return prompt
 
@@ -296,10 +305,13 @@ class ChatService:
         model: str = "",
         not_before: Timestamp = "",
         budget: Decimal | None = None,
+        output_schema: str = "",
     ) -> Prompt:
         later = not_before if not_before > self._chats.clock.now() else ""
         number = self._chats.sequences.next("prompt")
-        return Prompt(number, text, at, model, paused, later, budget=budget)
+        return Prompt(
+            number, text, at, model, paused, later, budget=budget, output_schema=output_schema
+        )
 
     async def _find_created(self, once: IdempotencyKey) -> Chat | None:
         chat_id = self._created.find_chat(once.key)

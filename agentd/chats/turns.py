@@ -137,6 +137,7 @@ class TurnRecorder:
         usage: TurnUsage = NO_TURN_USAGE,
         tool_use: int = 0,
         report: ToolReport | None = None,
+        structured: bool = False,
     ) -> None:
         """Add a message of the running turn.
 
@@ -147,7 +148,15 @@ class TurnRecorder:
         number = self._chats.sequences.next("message")
         tokens, cost = usage.tokens, usage.cost
         message = Message(
-            number, role, text, at, tool=tool, tokens=tokens, cost=cost, report=report
+            number,
+            role,
+            text,
+            at,
+            tool=tool,
+            tokens=tokens,
+            cost=cost,
+            report=report,
+            structured=structured,
         )
         added = MessageAdded(message, tool_use, usage.memory)
         await self._chats.record(chat, AGENT, added, at)

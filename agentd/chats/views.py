@@ -4,8 +4,9 @@ Source: the remote-control specification, section 2; what goes beyond it is the 
 """
 
 from decimal import Decimal
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
+import msgspec
 from msgspec import Meta, Struct
 
 from agentd.chats.approval import Approval
@@ -92,6 +93,8 @@ class PromptView(Struct, frozen=True, rename="camel", omit_defaults=True):
     created_at: Timestamp
     not_before: Timestamp | None = None
     """The time before which it is not sent; absent: it has none. It does not block those behind."""
+    output_schema: dict[str, Any] | None = None
+    """The JSON Schema that its reply has to fit; absent: any text will do."""
 
 
 class ApprovalDetailView(Struct, frozen=True):
@@ -182,8 +185,15 @@ def make_message_view(message: Message) -> MessageView:
 
 def make_prompt_view(prompt: Prompt) -> PromptView:
     """Return a prompt as responses and events show it."""
+    schema = prompt.output_schema
     return PromptView(
-        prompt.id, prompt.text, prompt.paused, prompt.model, prompt.at, prompt.not_before or None
+        prompt.id,
+        prompt.text,
+        prompt.paused,
+        prompt.model,
+        prompt.at,
+        prompt.not_before or None,
+        msgspec.json.decode(schema) if schema else None,
     )
 
 

@@ -39,6 +39,12 @@ def add_parser(commands: Subcommands) -> None:
         help="send it at this time or later, in ISO 8601, by this machine's zone if it names none"
         " (2026-11-24T09:00); the command does not wait for the reply",
     )
+    parser.add_argument(
+        "--schema",
+        metavar="FILE",
+        default="",
+        help="a JSON Schema of an object: the reply is JSON that fits it",
+    )
     parser.add_argument("--title", default="agentd ask", help="title of the chat")
     add_url_option(parser)
     add_json_option(parser, "print the reply message as JSON")
@@ -51,11 +57,13 @@ def run(args: argparse.Namespace) -> int:
     if not prompt.strip():
         raise BadRequest("the prompt is empty", 'Ask something: agentd ask "what is this?"')
     key = require_key()
-    request = {"prompt": prompt, "title": args.title}
+    request: dict[str, object] = {"prompt": prompt, "title": args.title}
     if args.model:
         request["model"] = args.model
     if args.not_before:
         request["notBefore"] = _parse_time(args.not_before)
+    if args.schema:
+        request["outputSchema"] = _read_schema(args.schema)
     with Client(args.url or find_daemon_url(resolve_layout(args)), key) as client:
         if args.not_before:
             return _send_later(client, request, as_json=args.json)
@@ -71,7 +79,15 @@ def _parse_time(text: str) -> str:
         ) from None
 
 
-def _send_later(client: Client, request: dict[str, str], *, as_json: bool) -> int:
+def _read_schema(path: str) -> object:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return json.load(file)
+    except (OSError, ValueError) as error:
+        raise BadRequest(f"--schema {path} cannot be read: {error}") from None
+
+
+def _send_later(client: Client, request: dict[str, object], *, as_json: bool) -> int:
     chat_id = client.create_chat(request)
     if as_json:
         print(json.dumps({"chatId": chat_id, "notBefore": request["notBefore"]}))
@@ -80,7 +96,7 @@ def _send_later(client: Client, request: dict[str, str], *, as_json: bool) -> in
     return 0
 
 
-def _converse(client: Client, request: dict[str, str], *, as_json: bool) -> int:
+def _converse(client: Client, request: dict[str, object], *, as_json: bool) -> int:
     """Create the chat; print progress on standard error and the reply on standard output."""
     chat_id = client.create_chat(request)
     print(f"chat {chat_id}: queued", file=sys.stderr)

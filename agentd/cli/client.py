@@ -49,7 +49,7 @@ class Client(AbstractContextManager["Client"]):
         """Return the client itself."""
         return self
 
-    def create_chat(self, chat: Mapping[str, str]) -> int:
+    def create_chat(self, chat: Mapping[str, object]) -> int:
         """Create a chat and return its id."""
         return int(self.request("POST", "/api/remote/chats", chat)["chatId"])
 

@@ -199,3 +199,18 @@ def test_demo_answers_about_the_current_folder_and_ends_by_itself(home: Path) ->
 
 def test_demo_takes_another_prompt(home: Path) -> None:
     assert "notes.txt:2" in _run_agentd("demo", "find plants", home=home).stdout
+
+
+def test_ask_with_a_schema_is_refused_where_the_model_cannot_follow_one(
+    served: ServedFolder, tmp_path: Path
+) -> None:
+    pytest.importorskip("jsonschema", reason="jsonschema is not installed: pip install '.[schema]'")
+    schema = tmp_path / "schema.json"
+    schema.write_text('{"type": "object"}')
+    asked = _run_agentd("ask", "--schema", str(schema), "x", home=served.home, key=served.key)
+    assert asked.returncode != 0
+    assert "The engine offline cannot hold its reply to an output schema" in asked.stderr
+    schema.write_text("{")
+    asked = _run_agentd("ask", "--schema", str(schema), "x", home=served.home, key=served.key)
+    assert asked.returncode != 0
+    assert f"--schema {schema} cannot be read" in asked.stderr

@@ -185,6 +185,7 @@ export type AppendPrompt = {
   prompt: string;
   model?: string | null;
   notBefore?: string | null;
+  outputSchema?: Record<string, unknown> | null;
 };
 
 export type ApprovalDetailView = {
@@ -764,6 +765,7 @@ export type CorruptDayView = {
 export type CreateChat = {
   prompt?: string | null;
   notBefore?: string | null;
+  outputSchema?: Record<string, unknown> | null;
   title?: string | null;
   model?: string | null;
   skill?: string | null;
@@ -2005,6 +2007,7 @@ export type PromptView = {
   model: string;
   createdAt: string;
   notBefore?: string | null;
+  outputSchema?: Record<string, unknown> | null;
 };
 
 export type PushKeys = {
@@ -2882,6 +2885,7 @@ export type WholeMessageView = {
   cost: number;
   toolUse: ToolUseView | null;
   decision: DecisionView | null;
+  output: unknown;
   html: string | null;
   htmlCut: boolean;
 };

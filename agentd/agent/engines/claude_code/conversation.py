@@ -227,6 +227,9 @@ class ClaudeConversation:
             yield from self._restart()
             return
         reply = get_text(given, "result") if well else ""
+        value = get_path(given, "structured_output")
+        if well and value is not None and self._assignment.output_schema:
+            yield from self._events.hold_output(msgspec.json.encode(value).decode())
         yield from self._events.finish(read_turn_cost(given, self._spent_before), reply)
         if not well and not self._stopping:
             yield self._explain_failure(given)

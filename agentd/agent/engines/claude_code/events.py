@@ -144,6 +144,12 @@ class ClaudeEvents:
         )
         self._tools.clear()
 
+    def hold_output(self, text: str) -> Iterator[Step]:
+        """Hold a reply that fits the output schema, unless the model has written it out itself."""
+        if "".join(self._held).strip() != text:
+            yield from self.flush_reply()
+            self._held = [text]
+
     def _hold_reply(self, number: str, piece: str) -> Iterator[Step]:
         if number != self._held_of:
             yield from self.flush_reply()

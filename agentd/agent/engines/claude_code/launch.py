@@ -75,6 +75,7 @@ def build_launch(
     values = {
         "model": assignment.model,
         "effort": assignment.effort,
+        "json-schema": assignment.output_schema,
         "append-system-prompt": sanitize(assignment.instructions),
     }
     if not fits_argument(assignment.instructions):

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
+import msgspec
+
 from agentd import __version__
 from agentd.agent.engine import (
     ApprovalAnswer,
@@ -200,6 +202,8 @@ class CodexConversation:
         }
         if self._assignment.effort:
             given["effort"] = self._assignment.effort
+        if self._assignment.output_schema:
+            given["outputSchema"] = msgspec.json.decode(self._assignment.output_schema)
         yield self._peer.request("turn/start", given)
 
     def _on_server_status(self, params: object) -> Iterator[Step]:

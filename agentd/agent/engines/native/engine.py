@@ -52,6 +52,7 @@ from agentd.agent.tools.toolbox import Toolbox
 from agentd.core.clock import Clock, SystemClock
 from agentd.core.errors import AgentdError, Forbidden, NotFound
 from agentd.llm.conversation import ReplyFinished
+from agentd.llm.output_schema import explain_mismatch
 from agentd.llm.price import NO_USAGE, Prices
 from agentd.llm.upstream.protocol import Upstream
 
@@ -148,7 +149,7 @@ class NativeEngine:
                 job.turn.go_on(why)
             for event in job.take_events():
                 yield event
-            if job.turn.done:
+            if job.turn.done and not await _is_sent_back(job):
                 await job.save(ended=job.turn.replied)
                 if not job.turn.replied:
                     yield TurnFailed(f"{job.assignment.model} ended the turn without a reply.")
@@ -298,6 +299,15 @@ class NativeEngine:
             yield UsageReported(attempt.draft.usage, job.add_cost(attempt.draft.usage))
         await job.save()
         yield ToolUsed(COMPACT, _FULL, sanitize(summary) or _NO_SUMMARY, ok=bool(summary))
+
+
+async def _is_sent_back(job: NativeJob) -> bool:
+    """Send a reply back to the model that does not fit the output schema, if it may try again."""
+    schema = job.assignment.output_schema
+    if not schema or not job.turn.last_reply:
+        return False
+    mismatch = await asyncio.to_thread(explain_mismatch, schema, job.turn.last_reply)
+    return bool(mismatch) and job.turn.demand_schema(mismatch)
 
 
 def _tell_failures(mcp: McpTools) -> Iterator[EngineEvent]:

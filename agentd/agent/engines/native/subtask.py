@@ -52,7 +52,13 @@ READING_TOOLS: Mapping[str, type[ToolUse]] = {
 def build_child_job(use: RunTask, parent: NativeJob) -> NativeJob:
     """Return the job of a sub-task."""
     assignment = structs.replace(
-        parent.assignment, prompt=use.prompt, history=(), missed=(), message=0, is_retry=False
+        parent.assignment,
+        prompt=use.prompt,
+        history=(),
+        missed=(),
+        message=0,
+        is_retry=False,
+        output_schema="",
     )
     mcp = parent.mcp if use.tools == "all" else NoMcpTools()
     tools = ALL_TOOLS if use.tools == "all" else READING_TOOLS

@@ -6,6 +6,7 @@ Pure: it takes replies and tool results, and returns the next request.
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
 
+import msgspec
 from msgspec import Struct, structs
 
 from agentd.agent.engine import TurnRequest
@@ -14,6 +15,7 @@ from agentd.agent.engines.native.tool_calls import AnyUse, InvalidToolCall, is_p
 from agentd.agent.engines.native.trimming import TurnTranscript, measure, trim
 from agentd.llm.conversation import (
     Conversation,
+    JsonFormat,
     ModelMessage,
     ReplyBuilder,
     ReplyFinished,
@@ -37,6 +39,12 @@ _SANE_BYTES = (1.0, 8.0)
 """Plausible range of it; outside, the supplier counted something else."""
 
 _NEXT = "Send another prompt to continue."
+
+MOST_CORRECTIONS = 2
+"""How often a reply that does not fit the output schema is sent back."""
+_DOES_NOT_FIT = (
+    "[Your last reply must be nothing but JSON that fits the output schema, and it does not:"
+)
 
 _SMALLEST_ROOM = 8_000
 """Bytes for messages in which a summary makes sense."""
@@ -76,6 +84,7 @@ class NativeTurn:
         self.transcript = transcript
         self.done = False
         self.replied = False
+        self.last_reply = ""
         self.shows_thinking = True
         """Ask for summaries of the thinking; some suppliers refuse them."""
         self._assignment = assignment
@@ -89,6 +98,9 @@ class NativeTurn:
         self._steps = 0
         self._missteps = 0
         self._spent = Decimal(0)
+        self._corrections = 0
+        schema = assignment.output_schema
+        self._format = JsonFormat(msgspec.json.decode(schema)) if schema else None
         self._summed_up = 0
         """Messages that were there after the last summary, or when none could be had."""
         context = assignment.context or ASSUMED_CONTEXT
@@ -117,7 +129,7 @@ class NativeTurn:
         """Return the request for a summary of the conversation."""
         messages = ask_for_summary(trim(self.transcript, self._room))
         self._asked = measure(messages) + self._fixed
-        return structs.replace(self._encode(messages), tool_choice="none")
+        return structs.replace(self._encode(messages), tool_choice="none", response_format=None)
 
     def sum_up(self, summary: str) -> None:
         """Put a summary in the place of the conversation; empty: none could be had."""
@@ -140,7 +152,18 @@ class NativeTurn:
             show_thinking=self.shows_thinking,
             web_search=self._assignment.web_search,
             cache_key=self._cache_key,
+            response_format=self._format,
         )
+
+    def demand_schema(self, mismatch: str) -> bool:
+        """Ask for a reply that fits the output schema; False if that was asked often enough."""
+        self._corrections += 1
+        if self._corrections > MOST_CORRECTIONS:
+            return False
+        self.done = False
+        said = ModelMessage("user", (TextPart(f"{_DOES_NOT_FIT} {mismatch}]"),))
+        self.transcript = self.transcript.extend(said)
+        return True
 
     def halve_budget(self) -> None:
         """Halve the context budget: the last request was too long for the model."""
@@ -177,6 +200,7 @@ class NativeTurn:
         self._steps += 1
         self._calibrate(draft.usage)
         said = draft.build_message()
+        self.last_reply = draft.text
         self.replied = self.replied or bool(draft.text.strip())
         is_paused = isinstance(draft.end, ReplyFinished) and draft.end.paused
         if draft.calls or (is_paused and said.parts):

@@ -643,3 +643,17 @@ def test_the_tools_of_a_subagent_name_the_tool_that_started_it():
     assert told == [("Task", "t1", ""), ("Read", "", "t1")]
     told = [(one.name, one.id, one.parent) for one in filter_steps(steps, ToolUsed)]
     assert told == [("Read", "", "t1"), ("Task", "t1", "")]
+
+
+def test_the_output_that_fits_the_schema_is_the_last_reply():
+    schema = {"output_schema": '{"type":"object"}'}
+    result = json.loads(end_turn("Done."))
+    ended = json.dumps({**result, "structured_output": {"name": "Riga"}}).encode()
+    steps = run_turn(answer("m1", say_text("Done.")), ended, **schema)
+    assert [one.text for one in filter_steps(steps, ReplyCompleted)] == [
+        "Done.",
+        '{"name":"Riga"}',
+    ]
+    written = '{"name":"Riga"}'
+    steps = run_turn(answer("m1", say_text(written)), ended, **schema)
+    assert [one.text for one in filter_steps(steps, ReplyCompleted)] == [written]

@@ -660,3 +660,11 @@ def test_images_go_beside_the_prompt() -> None:
         {"type": "text", "text": "Do it.", "text_elements": []},
         {"type": "image", "url": "data:image/png;base64,aWk="},
     ]
+
+
+def test_an_output_schema_goes_with_the_prompt() -> None:
+    steps = begin_turn(make_conversation(output_schema='{"type":"object"}'))
+    (given,) = read_sent_params(steps, "turn/start")
+    assert given["outputSchema"] == {"type": "object"}
+    (given,) = read_sent_params(begin_turn(make_conversation()), "turn/start")
+    assert "outputSchema" not in given

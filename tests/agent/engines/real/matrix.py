@@ -29,11 +29,17 @@ BEHAVIOURS: Mapping[str, str] = {
     "skill": "a chat's skill reaches the model",
     "project_files": "the project's instructions reach the model",
     "images": "an uploaded image that a prompt names reaches the model as an image",
+    "output_schema": (
+        "a reply fits the schema that its prompt demands, and is an object in the history"
+    ),
     "mcp": "a tool of an MCP server is asked for, used, and its result reaches the model",
 }
 
 MISSING: Mapping[tuple[str, str], str] = {
     ("native", "crash"): "The native engine has no program: it is a part of the daemon.",
+    ("opencode", "output_schema"): (
+        "The Agent Client Protocol has no place for a schema, so such a prompt is refused."
+    ),
     ("opencode", "cost"): (
         "The cost is right; opencode reports the tokens of a turn's last call only."
     ),

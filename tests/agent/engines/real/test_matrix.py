@@ -472,6 +472,30 @@ def test_images(site: Site) -> None:
     assert [read_pixels(image) for image in images] == [read_pixels(picture)]
 
 
+def test_output_schema(site: Site) -> None:
+    pytest.importorskip("jsonschema", reason="jsonschema is not installed: pip install '.[schema]'")
+    city = {
+        "type": "object",
+        "properties": {"name": {"type": "string"}},
+        "required": ["name"],
+        "additionalProperties": False,
+    }
+    said = {"name": "Riga"}
+    # Claude Code gives its model a tool for it.
+    reply = (
+        [Call("StructuredOutput", said), Say("Done.")]
+        if site.engine == "claude-code"
+        else [Say(json.dumps(said))]
+    )
+    chat = site.create_chat("Which city?", *reply, outputSchema=city)
+    site.finish(chat)
+    messages = site.caller.client.get(f"/api/chat/{chat}/messages").json()["messages"]
+    assert messages[-1]["role"] == "assistant"
+    assert json.loads(messages[-1]["content"]) == said
+    assert messages[-1]["output"] == said
+    assert '"additionalProperties": false' in json.dumps(site.supplier.requests[-1].body)
+
+
 def test_mcp(site: Site) -> None:
     pytest.importorskip("mcp", reason="mcp is not installed: pip install '.[test]'")
     file = site.served.folder / "config" / "mcp.yml"

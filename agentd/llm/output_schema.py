@@ -1,0 +1,74 @@
+"""JSON Schemas that a prompt demands of its reply: which are taken, and what fits them.
+
+The check needs the library ``jsonschema`` (the extra ``schema``), which is loaded with the first
+schema. A schema refers to nothing outside of itself: nothing is fetched.
+"""
+
+import re
+from importlib import import_module
+from typing import Any
+
+import msgspec
+
+from agentd.core.errors import BadRequest
+
+LARGEST_SCHEMA = 64 * 1024
+"""Bytes of JSON."""
+_LONGEST_REASON = 500
+_NO_LIBRARY = "This daemon cannot check replies: its library jsonschema is missing."
+_INSTALL = "Install it: pip install 'agentd[schema]'"
+
+
+def parse_output_schema(schema: dict[str, object], where: str = "outputSchema") -> str:
+    """Return a schema as JSON; ``BadRequest`` if it is none, or too large.
+
+    So it is without the library.
+    """
+    data = msgspec.json.encode(schema)
+    if len(data) > LARGEST_SCHEMA:
+        raise BadRequest(f"{where} is larger than {LARGEST_SCHEMA:,} bytes")
+    if schema.get("type") != "object":
+        raise BadRequest(
+            f"{where} must describe an object", 'It begins with {"type": "object"}, and so on.'
+        )
+    library = _load("jsonschema")
+    try:
+        library.Draft202012Validator.check_schema(schema)
+    except (library.SchemaError, RecursionError) as error:
+        raise BadRequest(f"{where} is no JSON Schema: {_shorten(error)}") from None
+    return data.decode()
+
+
+def explain_mismatch(schema: str, reply: str) -> str:
+    """Explain why a reply does not fit a schema; empty if it does.
+
+    Slow for a large reply: to be called in a thread.
+    """
+    try:
+        value = msgspec.json.decode(reply)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        return f"The reply is not JSON: {_shorten(error)}"
+    checker = _load("jsonschema").Draft202012Validator
+    registry = _load("referencing").Registry()
+    unresolvable = _load("referencing.exceptions").Unresolvable
+    try:
+        errors = checker(msgspec.json.decode(schema), registry=registry).iter_errors(value)
+        found = next(errors, None)
+    except (unresolvable, re.error, RecursionError, TypeError, ValueError) as error:
+        return f"The schema cannot be applied: {_shorten(error)}"
+    if found is None:
+        return ""
+    place = "/".join(map(str, found.absolute_path))
+    return _shorten(f"{place}: {found.message}" if place else found.message)
+
+
+def _load(name: str) -> Any:
+    try:
+        return import_module(name)
+    except ImportError:
+        raise BadRequest(_NO_LIBRARY, _INSTALL) from None
+
+
+def _shorten(said: object) -> str:
+    first = str(getattr(said, "message", said)).strip().split("\n", 1)[0]
+    return first if len(first) <= _LONGEST_REASON else f"{first[:_LONGEST_REASON]}…"
