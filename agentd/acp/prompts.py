@@ -104,11 +104,15 @@ class EditorPrompts:
             return True
         return False
 
-    def synchronize(self, queued: Collection[int], turn: int) -> None:
-        """Take the state of the chat after events were missed; ``turn`` 0: none runs."""
+    def take_queue(self, queued: Collection[int]) -> None:
+        """Take the queue as it was read after events were missed: what is not in it has left it."""
         for prompt in self.open:
             prompt.listed = True
         self.on_queue(queued)
+
+    def synchronize(self, queued: Collection[int], turn: int) -> None:
+        """Take the state of the chat after events were missed; ``turn`` 0: none runs."""
+        self.take_queue(queued)
         for prompt in list(self.open):
             if self.is_queued(prompt):
                 self._return_to_queue(prompt)

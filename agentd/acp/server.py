@@ -10,7 +10,7 @@ from agentd import __version__
 from agentd.acp.blocks import attach, read_prompt
 from agentd.acp.connection import EditorConnection
 from agentd.acp.daemon import DaemonApi
-from agentd.acp.messages import VERSION, AcpInvalidParams, AcpJson, get_list, get_object, get_text
+from agentd.acp.messages import VERSION, AcpInvalidParams, AcpJson, get_object, get_text
 from agentd.acp.options import (
     MODE,
     Choices,
@@ -19,6 +19,7 @@ from agentd.acp.options import (
     make_options,
     read_choices,
 )
+from agentd.acp.servers import read_servers
 from agentd.acp.session import EditorSession
 from agentd.acp.updates import make_chunk
 from agentd.core.errors import AgentdError, NotFound, Unavailable
@@ -32,10 +33,12 @@ TITLE = "Chat from the editor"
 _TITLE_LENGTH = 60
 _PAGE = 50
 _SIGN_IN = "Set AGENTD_KEY in the agent's environment to a key: agentd keys generate editor"
-_SERVERS_IGNORED = (
-    "The editor's MCP servers are not used: agentd's engines use the servers of their own"
-    " configuration."
+_OPENED = (
+    "The person has opened the folder {folder}/ of the workspace in the editor. Unless they say"
+    " otherwise, they speak of that folder: paths in their prompts are relative to it, and yours"
+    " are relative to the workspace."
 )
+_WITHOUT_SERVERS = "The editor's MCP servers are not used"
 
 
 class AcpServer:
@@ -84,7 +87,7 @@ class AcpServer:
             "agentCapabilities": {
                 "loadSession": True,
                 "promptCapabilities": {"image": True, "audio": False, "embeddedContext": True},
-                "mcpCapabilities": {"http": False, "sse": False},
+                "mcpCapabilities": {"http": True, "sse": False},
                 "sessionCapabilities": {"list": {}, "delete": {}, "resume": {}, "close": {}},
                 "auth": {},
             },
@@ -103,25 +106,27 @@ class AcpServer:
         wish: dict[str, object] = {"title": TITLE}
         if self._isolated:
             wish["worktree"] = True
+        if opened := _find_opened(get_text(params, "cwd"), root):
+            wish["systemPrompt"] = _OPENED.format(folder=opened)
         chat_id = int(self._daemon.call("POST", "/api/remote/chats", wish)["chatId"])
         session = self._open(chat_id, root)
         self._new.add(session.id)
+        self._name_servers(session, params)
         session.follow()
-        self._tell_of_servers(session, params)
         return {"sessionId": session.id, **self._describe_choices(session)}
 
     def _load_session(self, params: AcpJson) -> dict[str, Any]:
         session = self._reopen(params)
         session.replay()
+        self._name_servers(session, params)
         session.follow()
-        self._tell_of_servers(session, params)
         return self._describe_choices(session)
 
     def _resume_session(self, params: AcpJson) -> dict[str, Any]:
         session = self._reopen(params)
         session.skip()
+        self._name_servers(session, params)
         session.follow()
-        self._tell_of_servers(session, params)
         return self._describe_choices(session)
 
     def _list_sessions(self, params: AcpJson) -> dict[str, Any]:
@@ -277,14 +282,21 @@ class AcpServer:
         if session := self._sessions.get(name):
             session.commands.tell()
 
-    def _tell_of_servers(self, session: EditorSession, params: AcpJson) -> None:
-        if not get_list(params, "mcpServers"):
-            return
-        log.warning("%s", _SERVERS_IGNORED)
-        if get_object(self._capabilities, "session").get("notices") is not None:
-            session.send_update(
-                {"sessionUpdate": "notice", "severity": "info", "title": _SERVERS_IGNORED}
-            )
+    def _name_servers(self, session: EditorSession, params: AcpJson) -> None:
+        """Have the chat use the editor's servers, or tell why it does not."""
+        try:
+            session.name_servers(read_servers(params))
+        except AgentdError as error:
+            text = f"{_WITHOUT_SERVERS}: {error.message}"
+            log.warning("%s", text)
+            if get_object(self._capabilities, "session").get("notices") is not None:
+                session.send_update({"sessionUpdate": "notice", "severity": "info", "title": text})
+
+
+def _find_opened(cwd: str, workspace: str) -> str:
+    """Return the editor's folder relative to the workspace; empty if it is the workspace."""
+    relative = os.path.relpath(os.path.realpath(cwd), os.path.realpath(workspace))
+    return "" if relative == os.curdir else relative
 
 
 def _is_within(folder: str, workspace: str) -> bool:

@@ -56,6 +56,7 @@ class EditorSession:
         self._offered: object = None
         self.commands = OfferedCommands(daemon, chat_id, self.send_update)
         self._closed = threading.Event()
+        self._servers: Mapping[str, object] = {}
 
     @property
     def id(self) -> str:
@@ -76,9 +77,17 @@ class EditorSession:
         """Begin to follow the chat."""
         threading.Thread(target=self._follow, daemon=True).start()
 
+    def name_servers(self, servers: Mapping[str, object]) -> None:
+        """Have the chat use these MCP servers of the editor; raises what the daemon says."""
+        if servers or self._servers:
+            path = f"/api/chat/{self.chat_id}/mcp-servers"
+            self._daemon.call("PUT", path, {"mcpServers": servers}, once=uuid4().hex)
+        self._servers = servers
+
     def close(self) -> None:
         """End the session; prompts that are waited for go on without it."""
         self._closed.set()
+        self._forget_servers()
         with self._lock:
             for number in self._asked.values():
                 self._connection.cancel(number)
@@ -102,6 +111,7 @@ class EditorSession:
         """Queue a prompt, and return it once its turn has ended."""
         path = f"/api/remote/chats/{self.chat_id}/queue"
         prompt = EditorPrompt(text)
+        self.name_servers(self._servers)  # a daemon that was restarted has forgotten them
         with self._lock:  # the events about it are read only when its id is known
             prompt.id = self._daemon.call("POST", path, {"prompt": text}, once=uuid4().hex)["id"]
             self._prompts.add(prompt)
@@ -161,6 +171,7 @@ class EditorSession:
     def _on_event(self, event: ServerSentEvent) -> None:
         match event.name, json.loads(event.data):
             case (("resumed" | "gap"), _):
+                self.name_servers(self._servers)
                 self._synchronize()
             case "messageUpdate", [_, message] if message["id"] > self._transcript.seen:
                 self._show_new_messages()
@@ -224,6 +235,7 @@ class EditorSession:
         chat = self._read_chat()
         for _ in range(_CONSISTENT):
             queue = self._daemon.call("GET", f"/api/remote/chats/{self.chat_id}/queue")["prompts"]
+            self._prompts.take_queue([one["id"] for one in queue])
             self._show_new_messages()
             before, chat = chat, self._read_chat()
             if before["chat"]["messageCount"] == chat["chat"]["messageCount"]:
@@ -274,6 +286,15 @@ class EditorSession:
             self._daemon.call("POST", path, decision)
         except AgentdError as error:
             log.warning("approval %d: %s", approval["id"], error.message)
+
+    def _forget_servers(self) -> None:
+        if not self._servers:
+            return
+        path = f"/api/chat/{self.chat_id}/mcp-servers"
+        try:
+            self._daemon.call("PUT", path, {"mcpServers": {}})
+        except AgentdError as error:
+            log.info("chat %d: %s", self.chat_id, error.message)
 
     def _end_deleted(self) -> None:
         self._closed.set()

@@ -157,7 +157,9 @@ async def start_components(
     models, skills, start = config_files.models, config_files.skills, stack.enter_async_context
 
     folder = core.settings.workspace
-    mcp_servers = await start(McpServersComponent(layout, environ, generation, folder, bus))
+    mcp_servers = await start(
+        McpServersComponent(layout, environ, generation, folder, bus, chats.get_summary)
+    )
     processes = await start(ProcessesComponent(chats, clock, bus))
     engines = await _start_engines(stack, core, mcp_servers, processes, engine)
     worktrees = await start(_build_worktrees(core))

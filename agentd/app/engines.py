@@ -191,7 +191,7 @@ class _ProgramEngines:
     async def _list_servers(self, engine: str, given: TurnRequest) -> tuple[ReadyServer, ...]:
         if self._mcp is None:
             return ()
-        servers, _ = await self._mcp.list_servers(engine, self._bounds.folder)
+        servers, _ = await self._mcp.list_servers(engine, self._bounds.folder, given.chat_id)
         # Codex starts them without its own variables, and so without the turn's mark.
         return tuple(mark_server(server, {MARK: given.turn_tag}) for server in servers)
 

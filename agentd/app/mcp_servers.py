@@ -1,6 +1,6 @@
 """Wires the MCP servers whose tools the agents use."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Self
 
 from agentd.agent.mcp_servers import api, store
@@ -27,6 +27,7 @@ class McpServersComponent:
         generation: str,
         workspace: str,
         bus: EventBus,
+        find_chat: Callable[[int], object],
     ) -> None:
         self.directory = McpDirectory(
             layout, environ, generation, lambda: bus.publish(McpServersUpdate())
@@ -39,6 +40,7 @@ class McpServersComponent:
                 WatchedEntries(store.open_entries(layout), self.file),
                 self.directory,
                 workspace,
+                find_chat,
             )
         )
         """The routes of the servers."""

@@ -5,12 +5,15 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from agentd.agent.mcp_servers.chat_servers import ChatServers
+from agentd.agent.mcp_servers.model import ProjectServer
 from tests.acp.support import say_all
 from tests.support.daemon import KEY, PATIENCE, Serving
 
@@ -58,10 +61,19 @@ def go_through(client: str, serving: Serving, folder: Path) -> dict[str, Any]:
 
 @pytest.mark.parametrize("client", [PYTHON, TYPESCRIPT])
 def test_an_official_client_can_do_all_that_an_editor_does(
-    house: Serving, client: str, tmp_path: Path
+    house: Serving, client: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    named: list[list[str]] = []
+    put = ChatServers.put
+
+    def note(self: ChatServers, chat: int, servers: Sequence[ProjectServer]) -> None:
+        named.append([one.server.name for one in servers])
+        put(self, chat, servers)
+
+    monkeypatch.setattr(ChatServers, "put", note)
     house.engine.says = say_all
     found = go_through(client, house, tmp_path)
+    assert named[0] == ["a", "b"] and named[-1] == [], "for as long as the session is open"
     assert found["agent"] == "agentd"
     assert {"agent_message_chunk", "plan", "tool_call"} <= set(found["kinds"])
     assert (found["told"], found["stopped"]) == ("end_turn", "end_turn")

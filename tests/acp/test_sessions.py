@@ -93,10 +93,16 @@ def test_a_prompt_that_no_chat_can_be_given_is_refused(editor: Editor, params: A
     assert editor.refuse("session/prompt", sessionId=session, **params)["code"] == INVALID_PARAMS
 
 
-def test_the_folder_must_be_in_the_workspace(editor: Editor, tmp_path: Path) -> None:
+def test_the_folder_must_be_in_the_workspace_and_one_within_is_told(
+    house: Serving, editor: Editor, tmp_path: Path
+) -> None:
     (tmp_path / "inside").mkdir()
     (tmp_path / "away").symlink_to("/usr")
-    assert editor.call("session/new", cwd=str(tmp_path / "inside"), mcpServers=[])
+    made = editor.call("session/new", cwd=str(tmp_path / "inside"), mcpServers=[])
+    told = house.client().get(f"/api/chat/{made['sessionId']}")["settings"]["systemPrompt"]
+    assert "has opened the folder inside/ of the workspace" in told
+    plain = house.client().get(f"/api/chat/{editor.open()}")
+    assert not plain["settings"]["systemPrompt"]
     for folder in ("/usr", str(tmp_path.parent), f"{tmp_path}x", str(tmp_path / "away"), "inside"):
         refused = editor.refuse("session/new", cwd=folder, mcpServers=[])
         assert refused["code"] == INVALID_PARAMS
@@ -381,16 +387,6 @@ def test_the_commands_of_the_chat_are_offered_and_told_again_when_they_change(
     editor.read_until(lambda: len(editor.list_updates("available_commands_update")) == 2)
     assert editor.list_updates("available_commands_update")[1]["availableCommands"] == []
     assert editor.read_answer(asked)["result"] == {"stopReason": "end_turn"}
-
-
-def test_the_servers_of_the_editor_are_refused_in_words(house: Serving, start: Start) -> None:
-    editor = start()
-    editor.begin(session={"notices": {}})
-    server = {"name": "x", "command": "/bin/x", "args": [], "env": []}
-    editor.call("session/new", cwd=str(editor.folder), mcpServers=[server])
-    editor.read_until(lambda: editor.list_updates("notice"))
-    assert "MCP servers" in editor.list_updates("notice")[0]["title"]
-    assert "MCP servers" in editor.end()[1]
 
 
 def test_no_empty_chats_stay_behind(house: Serving, editor: Editor) -> None:

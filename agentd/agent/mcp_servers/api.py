@@ -11,6 +11,7 @@ from typing import Protocol
 
 import msgspec
 
+from agentd.agent.mcp_servers.chat_servers import ChatServers, read_chat_servers
 from agentd.agent.mcp_servers.decisions import ServerDecision
 from agentd.agent.mcp_servers.messages import RemoteTool
 from agentd.agent.mcp_servers.model import (
@@ -21,6 +22,7 @@ from agentd.agent.mcp_servers.model import (
 )
 from agentd.agent.mcp_servers.states import ServerState
 from agentd.agent.mcp_servers.views import (
+    ChatMcpServers,
     McpProjectView,
     McpServerCheckView,
     McpServerForm,
@@ -104,6 +106,11 @@ class McpServerUse(Protocol):
         """Forget a decision, and end the server; ``NotFound``."""
         ...
 
+    @property
+    def chats(self) -> ChatServers:
+        """The servers that clients of single chats name."""
+        ...
+
     async def list_tools(self, server: McpServerSettings, folder: str) -> Sequence[RemoteTool]:
         """Start or call a server for a moment; raises an ``AgentdError``."""
         ...
@@ -118,11 +125,20 @@ class StateLookup(Protocol):
 
 
 class McpServerEndpoints:
-    """The MCP servers; ``workspace`` is the folder with the ``.mcp.json``, where one is tried."""
+    """The MCP servers; ``workspace`` is the folder with the ``.mcp.json``, where one is tried.
+
+    ``find_chat`` raises ``NotFound`` if there is no such chat.
+    """
 
     def __init__(
-        self, file: McpServersFile, entries: McpServersWriter, use: McpServerUse, workspace: str
+        self,
+        file: McpServersFile,
+        entries: McpServersWriter,
+        use: McpServerUse,
+        workspace: str,
+        find_chat: Callable[[int], object],
     ) -> None:
+        self._find_chat = find_chat
         self._file = file
         self._entries = entries
         self._use = use
@@ -153,6 +169,15 @@ class McpServerEndpoints:
         if state is None:
             return McpServerStateView(running, None, "", None)
         return McpServerStateView(running, state.tools, state.problem, state.at)
+
+    def set_chat_servers(self, request: Request) -> Response:
+        """Replace the servers that a chat's client names; they are asked about before their use."""
+        chat_id = request.get_id("chatId", "Chat")
+        body = request.parse_json(ChatMcpServers)
+        servers = read_chat_servers(msgspec.to_builtins(body.mcp_servers))
+        self._find_chat(chat_id)
+        self._use.chats.put(chat_id, servers)
+        return Response(status=204)
 
     async def withdraw_mcp_decision(self, request: Request) -> Response:
         """Forget a decision about a workspace's server, and end it; it is asked about again."""
@@ -246,6 +271,18 @@ def routes(endpoints: McpServerEndpoints) -> tuple[Route, ...]:
             errors=_EDIT_ERRORS,
         ),
         *_list_routes_of_one(endpoints),
+        Route(
+            "PUT",
+            "/api/chat/{chatId}/mcp-servers",
+            RouteGroup.EXTENDED,
+            endpoints.set_chat_servers,
+            "Name MCP servers for one chat, until the daemon ends; each is asked about once.",
+            section="4, extended surface",
+            request_type=ChatMcpServers,
+            example={"mcpServers": {"docs": {"url": "https://docs.example/mcp"}}},
+            status=204,
+            errors=(BadRequest, NotFound, Unavailable),
+        ),
     )
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from agentd.agent.engine import Approver
 from agentd.agent.mcp_servers import store
+from agentd.agent.mcp_servers.chat_servers import ChatServers
 from agentd.agent.mcp_servers.decisions import ServerDecision
 from agentd.agent.mcp_servers.messages import RemoteTool
 from agentd.agent.mcp_servers.model import (
@@ -17,7 +18,7 @@ from agentd.agent.mcp_servers.model import (
     for_engine,
     merge_servers,
 )
-from agentd.agent.mcp_servers.project import ProjectServers
+from agentd.agent.mcp_servers.project import ProjectServers, ask_about_editors
 from agentd.agent.mcp_servers.states import ServerStates
 from agentd.agent.mcp_servers.turn_tools import McpTools, NoMcpTools
 from agentd.core.errors import AgentdError, ConfigError
@@ -51,6 +52,8 @@ class McpDirectory:
         """The current content of ``mcp.yml``."""
         self.states = ServerStates(on_change)
         """What came of the last use of each server."""
+        self.chats = ChatServers()
+        """The servers that clients of single chats name."""
         self._environ = environ
         self._project = ProjectServers(layout, on_change=on_change)
         self._generation = generation
@@ -116,6 +119,11 @@ class McpDirectory:
         failures: Failures = ()
         if settings.project_servers:
             theirs, failures = await self._project.find_allowed(folder, chat_id, approver)
+        if named := self.chats.get(chat_id):
+            more, problems = await self._project.select_allowed(
+                named, chat_id, approver, describe=ask_about_editors
+            )
+            theirs, failures = (*more, *theirs), (*failures, *problems)
         if not own and not theirs:
             return (), failures
         ready, problems = await asyncio.to_thread(self._prepare_all, own, theirs, settings)

@@ -151,7 +151,7 @@ def parse_project_file(data: bytes) -> tuple[tuple[ProjectServer, ...], tuple[st
     servers, problems = [], []
     for name, entry in list(listed.items())[:MOST_SERVERS]:
         try:
-            servers.append(_read_project_server(str(name), entry))
+            servers.append(read_foreign_server(str(name), entry))
         except ValueError as error:
             problems.append(f"{PROJECT_FILE}: {str(name)[:100]}: {error}")
     return tuple(servers), tuple(problems)
@@ -168,7 +168,8 @@ class _ProjectEntry(Struct):
     headers: dict[str, str] = {}
 
 
-def _read_project_server(name: str, entry: object) -> ProjectServer:
+def read_foreign_server(name: str, entry: object) -> ProjectServer:
+    """Return a server as ``mcpServers`` has it; ``ValueError`` says what is wrong with it."""
     try:
         found = msgspec.convert(entry, _ProjectEntry)
     except msgspec.ValidationError as error:

@@ -7,7 +7,7 @@ answers it is denied, and not asked again in this chat by this run of the daemon
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from agentd.agent.approvals import BY_NOBODY
 from agentd.agent.engine import Approver, Question
@@ -57,10 +57,24 @@ class ProjectServers:
         Without an ``approver`` nobody is asked.
         """
         servers, problems = await asyncio.to_thread(read_project_file, folder)
-        failures = [(PROJECT_FILE, problem) for problem in problems]
+        allowed, failures = await self.select_allowed(
+            servers, chat_id, approver, describe=_ask_about
+        )
+        return allowed, (*((PROJECT_FILE, problem) for problem in problems), *failures)
+
+    async def select_allowed(
+        self,
+        servers: Sequence[ProjectServer],
+        chat_id: int,
+        approver: Approver | None,
+        *,
+        describe: Callable[[McpServerSettings], Question],
+    ) -> tuple[tuple[McpServerSettings, ...], tuple[tuple[str, str], ...]]:
+        """Return those of the servers that may be used, and others with the reason."""
+        failures: list[tuple[str, str]] = []
         allowed: list[McpServerSettings] = []
         for one in servers:
-            why = await self._decide(one, chat_id, approver)
+            why = await self._decide(one, chat_id, approver, describe)
             if why is None:
                 allowed.append(one.server)
             elif why:
@@ -86,7 +100,11 @@ class ProjectServers:
         return decision
 
     async def _decide(
-        self, one: ProjectServer, chat_id: int, approver: Approver | None
+        self,
+        one: ProjectServer,
+        chat_id: int,
+        approver: Approver | None,
+        describe: Callable[[McpServerSettings], Question],
     ) -> str | None:
         """Return None if it may be used; else what the history is told, empty for nothing."""
         async with self._deciding:
@@ -95,7 +113,7 @@ class ProjectServers:
             return None if known.allowed else ""
         if approver is None or (chat_id, one.digest) in self._unanswered:
             return ""
-        answer = await approver.ask(_ask_about(one.server))
+        answer = await approver.ask(describe(one.server))
         if not answer.allowed and not answer.by_person:
             if answer.reason == BY_NOBODY:
                 self._unanswered.add((chat_id, one.digest))
@@ -131,3 +149,12 @@ def _ask_about(server: McpServerSettings) -> Question:
         " used in every chat without another question until its entry changes."
     )
     return Question("other", TOOL, describe_launch(server), protected=why)
+
+
+def ask_about_editors(server: McpServerSettings) -> Question:
+    """Return the question about a server of a chat's editor; its secrets are not in it."""
+    why = (
+        f"The editor of this chat names the MCP server {server.name}. If you allow it, it is used"
+        " without another question wherever an editor names it in the same way."
+    )
+    return Question("other", TOOL, describe_launch(server, masked=True), protected=why)

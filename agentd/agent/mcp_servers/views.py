@@ -87,6 +87,24 @@ class McpServersView(Struct, frozen=True):
     project: McpProjectView
 
 
+class ChatMcpServer(Struct, frozen=True):
+    """A server that a chat's client names: a program or an address, as in ``.mcp.json``."""
+
+    command: Annotated[str, Meta(max_length=4096)] = ""
+    """The program; empty for an address."""
+    args: Annotated[list[str], Meta(max_length=100)] = []
+    env: dict[str, str] = {}
+    url: Annotated[str, Meta(max_length=2000)] = ""
+    """The address; empty for a program."""
+    headers: dict[str, str] = {}
+
+
+class ChatMcpServers(Struct, frozen=True, rename="camel"):
+    """The servers of one chat, by their names, besides those of ``mcp.yml`` and the workspace."""
+
+    mcp_servers: Annotated[dict[str, ChatMcpServer], Meta(max_length=50)]
+
+
 class McpToolView(Struct, frozen=True):
     """A tool of a server; ``reads`` if the server says that it only reads."""
 

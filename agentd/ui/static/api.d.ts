@@ -653,6 +653,18 @@ export type ChatCreatedView = {
   botLinkNote: string;
 };
 
+export type ChatMcpServer = {
+  command?: string;
+  args?: string[];
+  env?: Record<string, string>;
+  url?: string;
+  headers?: Record<string, string>;
+};
+
+export type ChatMcpServers = {
+  mcpServers: Record<string, ChatMcpServer>;
+};
+
 export type ChatRow = {
   chatId: number;
   status: "completed" | "processing" | "queued";

@@ -12,9 +12,23 @@ from acp import PROTOCOL_VERSION, spawn_agent_process, text_block
 from acp.schema import (
     AllowedOutcome,
     ClientCapabilities,
+    EnvVariable,
+    HttpHeader,
+    HttpMcpServer,
+    McpServerStdio,
     RequestPermissionResponse,
     TextContentBlock,
 )
+
+SERVERS = [
+    McpServerStdio(name="a", command="x", args=["y"], env=[EnvVariable(name="A", value="1")]),
+    HttpMcpServer(
+        type="http",
+        name="b",
+        url="https://docs.example/mcp",
+        headers=[HttpHeader(name="A", value="1")],
+    ),
+]
 
 
 class Observer:
@@ -62,7 +76,7 @@ async def go_through(wish: dict[str, Any]) -> dict[str, Any]:
     program, *words = wish["command"]
     async with spawn_agent_process(observer, program, *words, env=wish["env"]) as (client, _):
         begun = await client.initialize(PROTOCOL_VERSION, ClientCapabilities())
-        made = await client.new_session(cwd=wish["folder"], mcp_servers=[])
+        made = await client.new_session(cwd=wish["folder"], mcp_servers=SERVERS)
         session = made.session_id
         told = await client.prompt(session_id=session, prompt=[text_block("Go")])
         shown = {"kinds": observer.kinds, "told": told.stop_reason}

@@ -25,7 +25,10 @@ const editor = acp.client({ name: "editor" })
 const { agent } = acp.methods;
 const found = await editor.connectWith(stream, async (context) => {
   const begun = await context.request(agent.initialize, { protocolVersion: acp.PROTOCOL_VERSION, clientCapabilities: {} });
-  const place = { cwd: wish.folder, mcpServers: [] };
+  const pairs = [{ name: "A", value: "1" }];
+  const program = { name: "a", command: "x", args: ["y"], env: pairs };
+  const address = { type: "http", name: "b", url: "https://docs.example/mcp", headers: pairs };
+  const place = { cwd: wish.folder, mcpServers: [program, address] };
   const { sessionId } = await context.request(agent.session.new, place);
   const say = (text) => context.request(agent.session.prompt, { sessionId, prompt: [{ type: "text", text }] });
   const told = await say("Go");

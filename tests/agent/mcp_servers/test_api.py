@@ -142,3 +142,18 @@ def test_what_is_not_valid_is_refused_and_changes_nothing(
 def test_only_administrators_configure_servers(admin: Browser) -> None:
     someone = Browser(admin.daemon, "mia")
     assert someone.send("GET", "/api/mcp-servers").status == 403
+
+
+def test_a_chats_servers_are_named_by_who_may_command_it(admin: Browser) -> None:
+    client = admin.daemon.client()
+    chat = client.create_chat()
+    path = f"/api/chat/{chat}/mcp-servers"
+    servers = {"shop": {"command": "shop", "env": {"TOKEN": SECRET}}, "web": {"url": "http://x"}}
+    assert client.put(path, {"mcpServers": servers}).status == 204
+    assert Browser(admin.daemon, "vera").send("PUT", path, {"mcpServers": {}}).status == 403
+    assert client.put("/api/chat/999999/mcp-servers", {"mcpServers": servers}).status == 404
+    for wrong in ({"a b": {"command": "x"}}, {"a": {}}, {"a": {"command": "x", "url": "http://x"}}):
+        refused = client.put(path, {"mcpServers": wrong})
+        assert refused.status == 400 and next(iter(wrong)) in refused["message"]
+    kept = b"".join(one.read_bytes() for one in Path(admin.daemon.layout.state).rglob("*.jsonl"))
+    assert SECRET.encode() not in kept

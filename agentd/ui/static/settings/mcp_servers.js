@@ -80,7 +80,7 @@ export function page() {
     const decided = one.decidedAt ? [one.decision === "allowed" ? "Allowed " : "Denied ", agoTime(one.decidedAt)] : ignored ? "Not asked about" : "Asked about with the next turn";
     return el("li", null,
       el("span", { class: "name" }, el("b", null, el("bdi", null, one.name)), state?.tools && one.isPresent ? el("span", { class: "chip" }, counted(state.tools, "tool")) : null),
-      one.isPresent ? el("small", { class: "asis" }, el("code", { class: "launch" }, one.launch)) : el("small", null, "Not in .mcp.json now, or written otherwise there"),
+      one.isPresent ? el("small", { class: "asis" }, el("code", { class: "launch" }, one.launch)) : el("small", null, "Not in .mcp.json now, or written otherwise there; or named by an editor"),
       el("small", null, decided, state?.running && one.isPresent ? ` · running in ${counted(state.running, "chat")}` : ""),
       one.isPresent && one.decision === "allowed" && state?.problem ? el("small", { class: "bad" }, state.problem) : null,
       el("span", { class: "ends" },
