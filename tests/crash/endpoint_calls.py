@@ -271,6 +271,7 @@ NOT_CALLED: dict[str, str] = {
     "POST /api/files/clipboard": "the file is named by the second; else it is as POST /api/files",
     "DELETE /api/keys/{name}": "it is revoked before it is removed: revoke of fault_sweep.py",
     "POST /api/agent/channels/{name}/balance": _ASKS,
+    "PUT /api/chat/{chatId}/mcp-servers": "they are only in memory",
     "DELETE /api/mcp-servers/decisions/{id}": "it needs a decision about a project's server",
     "POST /api/chats/{chatId}/processes/{processId}/stop": _JOB,
     "POST /api/remote/chats/{chatId}/processes/{processId}/stop": _JOB,
