@@ -59,6 +59,10 @@ checks.positive_data_acceptance.expected-statuses = ["2xx", 400, 404, 409, 412]
 include-path-regex = "^/api/schedules"
 checks.positive_data_acceptance.expected-statuses = ["2xx", 400, 404, 409, 412]
 [[operations]]
+# Servers that are neither a program nor an address, and headers that are none.
+include-operation-id = "set_chat_servers"
+checks.positive_data_acceptance.expected-statuses = ["2xx", 400, 404]
+[[operations]]
 # A name without a password, a code beside it, no login to end.
 include-path = "/api/session"
 checks.positive_data_acceptance.expected-statuses = ["2xx", 400, 401, 404]
