@@ -285,7 +285,7 @@ class AcpServer:
     def _name_servers(self, session: EditorSession, params: AcpJson) -> None:
         """Have the chat use the editor's servers, or tell why it does not."""
         try:
-            session.name_servers(read_servers(params))
+            session.servers.name(read_servers(params))
         except AgentdError as error:
             text = f"{_WITHOUT_SERVERS}: {error.message}"
             log.warning("%s", text)

@@ -15,6 +15,7 @@ from agentd.acp.messages import AcpJson
 from agentd.acp.options import make_modes, make_options
 from agentd.acp.permissions import make_question, read_decision
 from agentd.acp.prompts import DELETED, EditorPrompt, EditorPrompts
+from agentd.acp.servers import SessionServers
 from agentd.acp.transcript import Transcript
 from agentd.acp.updates import Update
 from agentd.core.errors import AgentdError, NotFound
@@ -56,7 +57,7 @@ class EditorSession:
         self._offered: object = None
         self.commands = OfferedCommands(daemon, chat_id, self.send_update)
         self._closed = threading.Event()
-        self._servers: Mapping[str, object] = {}
+        self.servers = SessionServers(daemon, chat_id)
 
     @property
     def id(self) -> str:
@@ -77,17 +78,10 @@ class EditorSession:
         """Begin to follow the chat."""
         threading.Thread(target=self._follow, daemon=True).start()
 
-    def name_servers(self, servers: Mapping[str, object]) -> None:
-        """Have the chat use these MCP servers of the editor; raises what the daemon says."""
-        if servers or self._servers:
-            path = f"/api/chat/{self.chat_id}/mcp-servers"
-            self._daemon.call("PUT", path, {"mcpServers": servers}, once=uuid4().hex)
-        self._servers = servers
-
     def close(self) -> None:
         """End the session; prompts that are waited for go on without it."""
         self._closed.set()
-        self._forget_servers()
+        self.servers.forget()
         with self._lock:
             for number in self._asked.values():
                 self._connection.cancel(number)
@@ -111,7 +105,7 @@ class EditorSession:
         """Queue a prompt, and return it once its turn has ended."""
         path = f"/api/remote/chats/{self.chat_id}/queue"
         prompt = EditorPrompt(text)
-        self.name_servers(self._servers)  # a daemon that was restarted has forgotten them
+        self.servers.repeat()
         with self._lock:  # the events about it are read only when its id is known
             prompt.id = self._daemon.call("POST", path, {"prompt": text}, once=uuid4().hex)["id"]
             self._prompts.add(prompt)
@@ -171,7 +165,7 @@ class EditorSession:
     def _on_event(self, event: ServerSentEvent) -> None:
         match event.name, json.loads(event.data):
             case (("resumed" | "gap"), _):
-                self.name_servers(self._servers)
+                self.servers.repeat()
                 self._synchronize()
             case "messageUpdate", [_, message] if message["id"] > self._transcript.seen:
                 self._show_new_messages()
@@ -286,15 +280,6 @@ class EditorSession:
             self._daemon.call("POST", path, decision)
         except AgentdError as error:
             log.warning("approval %d: %s", approval["id"], error.message)
-
-    def _forget_servers(self) -> None:
-        if not self._servers:
-            return
-        path = f"/api/chat/{self.chat_id}/mcp-servers"
-        try:
-            self._daemon.call("PUT", path, {"mcpServers": {}})
-        except AgentdError as error:
-            log.info("chat %d: %s", self.chat_id, error.message)
 
     def _end_deleted(self) -> None:
         self._closed.set()

@@ -157,9 +157,7 @@ async def start_components(
     models, skills, start = config_files.models, config_files.skills, stack.enter_async_context
 
     folder = core.settings.workspace
-    mcp_servers = await start(
-        McpServersComponent(layout, environ, generation, folder, bus, chats.get_summary)
-    )
+    mcp_servers = await start(_build_mcp_servers(core))
     processes = await start(ProcessesComponent(chats, clock, bus))
     engines = await _start_engines(stack, core, mcp_servers, processes, engine)
     worktrees = await start(_build_worktrees(core))
@@ -249,6 +247,17 @@ async def _start_gateway(
         layout, clock, gateway, auth.access, auth.management_keys, core.config_files, alerts
     )
     return gateway, export, alerts, await start(management)
+
+
+def _build_mcp_servers(core: Core) -> McpServersComponent:
+    return McpServersComponent(
+        core.layout,
+        core.environ,
+        core.state.generation,
+        core.settings.workspace,
+        core.bus,
+        core.chats.get_summary,
+    )
 
 
 def _build_worktrees(core: Core) -> WorktreesComponent:
