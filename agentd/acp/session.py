@@ -134,9 +134,8 @@ class EditorSession:
         if self._offered not in (None, choices):
             mode = make_modes(choices)["currentModeId"]
             self.send_update({"sessionUpdate": "current_mode_update", "currentModeId": mode})
-            self.send_update(
-                {"sessionUpdate": "config_option_update", "configOptions": make_options(choices)}
-            )
+            options = make_options(choices)
+            self.send_update({"sessionUpdate": "config_option_update", "configOptions": options})
         self._offered = choices
         return choices
 
@@ -190,9 +189,8 @@ class EditorSession:
             self._show_running_tool()
         if chat["reason"] == "turn.ended":
             running = self._prompts.running
-            self._transcript.end_turn(
-                failed=bool(running and (running.failure or running.cancelled))
-            )
+            failed = bool(running and (running.failure or running.cancelled))
+            self._transcript.end_turn(failed=failed)
             self.commands.tell()
         if chat["reason"] == "chat.changed":
             self.show_options()
@@ -202,9 +200,8 @@ class EditorSession:
     def _show_title(self, title: str, at: str) -> None:
         if title != self._title:
             if self._title:
-                self.send_update(
-                    {"sessionUpdate": "session_info_update", "title": title, "updatedAt": at}
-                )
+                update = {"sessionUpdate": "session_info_update", "title": title, "updatedAt": at}
+                self.send_update(update)
             self._title = title
 
     def _show_running_tool(self) -> None:
