@@ -301,7 +301,13 @@ async def collect_routes(
         *preferences_api.routes(PreferenceEndpoints(PreferenceFiles(layout), core.bus)),
         *pages.routes(PageEndpoints(await asyncio.to_thread(load_assets))),
         *build_report_routes(
-            layout, core.clock, gateway, auth, management.journal, export.exporter
+            layout,
+            core.clock,
+            gateway,
+            auth,
+            management.journal,
+            export.exporter,
+            connections,
         ),
     )
     return (

@@ -21,6 +21,7 @@ from agentd.gateway.admin.api.limits import LimitEndpoints
 from agentd.gateway.admin.api.metrics import MetricsEndpoints
 from agentd.gateway.admin.api.overview import OverviewEndpoints
 from agentd.gateway.admin.api.reports import ReportEndpoints
+from agentd.gateway.admin.api.request_stream import RequestStreamEndpoint
 from agentd.gateway.admin.api.requests import RequestEndpoints
 from agentd.gateway.admin.api.routes import MonitoringEndpoints, list_monitoring_routes
 from agentd.gateway.admin.api.service_log import ServiceLogEndpoints
@@ -37,6 +38,7 @@ from agentd.gateway.limits.nearest_limits import NearestLimits
 from agentd.gateway.limits.soft_limits import list_passed_soft_limits
 from agentd.gateway.service_log.note import ServiceLogFilter, ServiceLogPage
 from agentd.gateway.service_log.store import read_page as notes_page
+from agentd.http.connections import ConnectionRegistry
 from agentd.http.routing import Route
 from agentd.storage.layout import Layout
 
@@ -48,6 +50,7 @@ def build_report_routes(
     auth: AuthServices,
     journal: ChangeLog,
     exporter: Exporter,
+    connections: ConnectionRegistry,
 ) -> tuple[Route, ...]:
     """Return the routes of the reports."""
     ledger, licence, keys = gateway.ledger, gateway.licence, auth.access
@@ -71,6 +74,7 @@ def build_report_routes(
                 get_zone,
                 gateway.prices,
             ),
+            request_stream=RequestStreamEndpoint(ledger, connections, key_id, get_zone, clock),
             notes=ServiceLogEndpoints(_build_note_reader(layout), lambda: gateway.log.dropped),
             reports=ReportEndpoints(ledger, key_id, clock, get_zone),
             limits=LimitEndpoints(

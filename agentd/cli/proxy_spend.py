@@ -3,9 +3,10 @@
 import argparse
 import json
 import sys
+import time
 from datetime import date, timedelta
 from decimal import Decimal
-from typing import get_args
+from typing import NoReturn, get_args
 
 import msgspec
 
@@ -18,8 +19,12 @@ from agentd.gateway.ledger.pages import read_page
 from agentd.gateway.ledger.queries import LedgerQueries
 from agentd.gateway.ledger.query import RequestFilter
 from agentd.gateway.ledger.record import Outcome, RequestRecord
+from agentd.gateway.ledger.tail import LedgerTail, LeftOut, find_end_places
 from agentd.gateway.reports.reports import ReportFilter, ReportRow, build_rows
 from agentd.gateway.settings.store import load as load_settings
+
+FOLLOW_SECONDS = 0.5
+"""Seconds between two looks for further requests."""
 
 GROUPINGS = ("key", "owner", "tag", "model", "channel", "day")
 
@@ -36,6 +41,7 @@ examples:
   agentd proxy log                           the last 20 requests, the newest last
   agentd proxy log -n 5 --key laptop         of one access key, by name or id
   agentd proxy log --outcome failed --json | jq -r .error
+  agentd proxy log --follow                  go on until Ctrl-C, also while the daemon restarts
 """
 
 
@@ -73,6 +79,9 @@ def add_parser(parts: Subcommands) -> None:
     log.add_argument("--channel", default="", help="only through this channel")
     log.add_argument(
         "--outcome", default="", choices=get_args(Outcome), help="only with this outcome"
+    )
+    log.add_argument(
+        "-f", "--follow", action="store_true", help="go on with those that end from now on"
     )
     add_json_option(log, "print one JSON object per request")
     log.set_defaults(run=run_log)
@@ -116,6 +125,7 @@ def run_log(args: argparse.Namespace) -> int:
         channel=args.channel,
         outcome=args.outcome,
     )
+    places = find_end_places(layout, _get_no_size, SystemClock().now()[:10])
     found: list[RequestRecord] = []
     cursor = ""
     while len(found) < args.n:
@@ -125,11 +135,39 @@ def run_log(args: argparse.Namespace) -> int:
         if not cursor:
             break
     for one in reversed(found[: args.n]):
-        print(json.dumps(msgspec.to_builtins(one)) if args.json else _format_request(one))
+        _print_request(one, args)
+    if args.follow:
+        tail = LedgerTail(layout, _get_no_size, places)
+        _follow(tail, chosen, {one.id for one in found}, args)
     if not found and not args.json:
         filtered = bool(args.key) or chosen != RequestFilter()
         print("no matching requests" if filtered else "no requests yet", file=sys.stderr)
     return 0
+
+
+def _follow(
+    tail: LedgerTail, chosen: RequestFilter, shown: set[str], args: argparse.Namespace
+) -> NoReturn:
+    """Print what is recorded until interrupted; ``shown`` are ids of what is printed already."""
+    while True:
+        batch = tail.read(chosen)
+        for _, one in batch.entries:
+            if isinstance(one, LeftOut):
+                count = "" if one.lines is None else f"{one.lines} "
+                print(f"agentd: {count}requests of {one.day} are {one.reason}", file=sys.stderr)
+            elif one.id not in shown and args.key in ("", one.key, one.key_name):
+                _print_request(one, args)
+        if batch.is_last:
+            time.sleep(FOLLOW_SECONDS)
+
+
+def _print_request(one: RequestRecord, args: argparse.Namespace) -> None:
+    line = json.dumps(msgspec.to_builtins(one)) if args.json else _format_request(one)
+    print(line, flush=args.follow)
+
+
+def _get_no_size(_: str) -> None:
+    """Return how much of a day's file is complete: only the daemon knows, so all lines are read."""
 
 
 def _format_row(row: ReportRow) -> tuple[str, ...]:

@@ -3,6 +3,9 @@
 import asyncio
 import json
 import os
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -14,6 +17,7 @@ from agentd.cli.main import main
 from agentd.core.clock import SystemClock, format_iso, parse_iso
 from agentd.gateway.ledger.ledger import Ledger
 from agentd.llm.price import Usage
+from agentd.storage.checksummed_json import encode_checksummed
 from agentd.storage.layout import Layout
 from tests.gateway.ledger.entries import build_record
 from tests.support.daemon import at_noon
@@ -150,3 +154,19 @@ def test_without_a_ledger_reports_are_empty_and_nothing_fails(capsys, monkeypatc
 @pytest.mark.parametrize("wrong", ["0", "-1", "x", "1000000"])
 def test_a_count_that_is_none_is_wrong_usage(wrong):
     assert main(["proxy", "log", "-n", wrong]) == 2
+
+
+def test_the_log_is_followed() -> None:
+    command = [sys.executable, "-m", "agentd", "proxy", "log", "-n", "1", "--follow", "--json"]
+    layout = Layout("state", "config")
+    with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=os.getcwd()) as following:
+        assert following.stdout
+        assert json.loads(following.stdout.readline())["id"] == "r-4"
+        now = SystemClock().now()
+        path = Path(layout.get_ledger_day_path(now[:10]))
+        with path.open("ab") as file:
+            for number, key in ((10, "laptop"), (11, "robot")):
+                file.write(encode_checksummed(build_record(number, now, key_name=key)))
+        ids = [json.loads(following.stdout.readline())["id"] for _ in range(2)]
+        following.send_signal(signal.SIGINT)
+    assert ids == ["r-10", "r-11"]

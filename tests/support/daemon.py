@@ -397,7 +397,9 @@ def check_reply(reply: Reply, *, with_body: bool = True) -> None:
     check_defences(reply.headers)
     if reply.status == 204:
         assert reply.body == b""
-    elif reply.headers["Content-Type"].startswith(("text/plain", "text/csv", "text/markdown")):
+    elif reply.headers["Content-Type"].startswith(
+        ("text/plain", "text/csv", "text/markdown", "text/event-stream")
+    ):
         assert reply.status in (200, 202)
     elif with_body:
         assert reply.headers["Content-Type"] == "application/json; charset=utf-8"

@@ -29,6 +29,7 @@ from agentd.gateway.ledger.query import RecordPage, RequestFilter
 from agentd.gateway.ledger.record import PendingCall, RequestRecord
 from agentd.gateway.ledger.reprice import DayRepricing
 from agentd.gateway.ledger.spend_counting import SpendCounting
+from agentd.gateway.ledger.tail import DayPlace, LedgerTail, find_end_places, parse_cursor
 from agentd.gateway.ledger.writer import LedgerWriter
 from agentd.gateway.limits.spend_by_quarter_hour import SpendByQuarterHour
 from agentd.gateway.pricing.repricing import PricesOf, RepricingSummary
@@ -192,6 +193,20 @@ class Ledger:
     ) -> RecordPage:
         """Return one page of requests, newest first. ``BadRequest`` for an invalid cursor."""
         return await asyncio.to_thread(read_page, self._layout, wanted, limit, cursor)
+
+    async def follow(self, cursor: str = "", since: str = "") -> LedgerTail:
+        """Return a reader of what is recorded after a cursor, since a moment, or from now on.
+
+        Raises ``BadRequest`` for an invalid cursor, and ``Unavailable``.
+        """
+        if cursor:
+            places = parse_cursor(cursor)
+        elif since:
+            places = {since[:10]: DayPlace()}
+        else:
+            find = partial(find_end_places, self._layout, self._get_size, self._today())
+            places = await asyncio.to_thread(find)
+        return LedgerTail(self._layout, self._get_size, places)
 
     async def find_request(self, id_: str, day: str = "") -> RequestRecord | None:
         """Return the request with this id; faster if its ``day`` is given. ``Unavailable``."""

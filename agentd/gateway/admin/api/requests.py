@@ -234,7 +234,7 @@ class RequestEndpoints:
         is_csv, given = wants_csv(call), call.get_int("limit", 1, MAX_LIMIT)
         is_whole = is_csv and given is None
         limit = MAX_LIMIT if is_whole else given or DEFAULT_LIMIT
-        wanted = self._parse_filter(call)
+        wanted = parse_filter(call, self._key_id, self._zone())
         page = await self._ledger.read_page(wanted, limit, call.get_query("cursor") or "")
         if is_whole:
             return Response(
@@ -295,25 +295,30 @@ class RequestEndpoints:
             await self._priced()
         return Response(shapes.to_view(difference, DifferenceView))
 
-    def _parse_filter(self, call: Request) -> RequestFilter:
-        key = call.get_query("key") or ""
-        return RequestFilter(
-            key=self._key_id(key) if key else "",
-            owner=call.get_query("owner") or "",
-            tag=call.get_query("tag") or "",
-            model=call.get_query("model") or "",
-            channel=call.get_query("channel") or "",
-            outcome=call.get_choice("outcome", OUTCOMES, ""),
-            error=call.get_query("error") or "",
-            status=call.get_int("status", 100, 599),
-            since=parse_moment(call, "from", self._zone()),
-            until=parse_moment(call, "to", self._zone()),
-            min_cost=_parse_usd(call.get_query("minCost")),
-            text=call.get_query("id") or "",
-            successful=call.get_optional_flag("ok"),
-            hidden=call.get_optional_flag("hidden"),
-            rule=call.get_query("rule") or "",
-        )
+
+def parse_filter(call: Request, key_id: Callable[[str], str], zone: tzinfo) -> RequestFilter:
+    """Parse the parameters of ``FILTERS``, and the moments. Raises ``BadRequest``.
+
+    ``key_id`` resolves a key's id or name; days are those of ``zone``.
+    """
+    key = call.get_query("key") or ""
+    return RequestFilter(
+        key=key_id(key) if key else "",
+        owner=call.get_query("owner") or "",
+        tag=call.get_query("tag") or "",
+        model=call.get_query("model") or "",
+        channel=call.get_query("channel") or "",
+        outcome=call.get_choice("outcome", OUTCOMES, ""),
+        error=call.get_query("error") or "",
+        status=call.get_int("status", 100, 599),
+        since=parse_moment(call, "from", zone),
+        until=parse_moment(call, "to", zone),
+        min_cost=_parse_usd(call.get_query("minCost")),
+        text=call.get_query("id") or "",
+        successful=call.get_optional_flag("ok"),
+        hidden=call.get_optional_flag("hidden"),
+        rule=call.get_query("rule") or "",
+    )
 
 
 def _list_costs(entry: RequestRecord, prices_of: PricesOf) -> list[BucketCostView]:

@@ -22,6 +22,7 @@ from agentd.gateway.admin.api import (
     preview,
     prices,
     reports,
+    request_stream,
     requests,
     secret_rules,
     service_log,
@@ -49,6 +50,7 @@ from agentd.gateway.admin.api.overview import OverviewEndpoints
 from agentd.gateway.admin.api.preview import PreviewEndpoints
 from agentd.gateway.admin.api.prices import PriceEndpoints
 from agentd.gateway.admin.api.reports import ReportEndpoints
+from agentd.gateway.admin.api.request_stream import RequestStreamEndpoint
 from agentd.gateway.admin.api.requests import RequestEndpoints
 from agentd.gateway.admin.api.secret_rules import SecretRuleEndpoints
 from agentd.gateway.admin.api.service_log import ServiceLogEndpoints
@@ -116,6 +118,7 @@ class MonitoringEndpoints(NamedTuple):
     """The endpoint objects of logs, reports, metrics, summary, licence and login codes."""
 
     requests: RequestEndpoints
+    request_stream: RequestStreamEndpoint
     notes: ServiceLogEndpoints
     reports: ReportEndpoints
     limits: LimitEndpoints
@@ -131,6 +134,7 @@ def list_monitoring_routes(endpoints: MonitoringEndpoints) -> tuple[Route, ...]:
     """Return the routes of logs, reports, metrics, summary, licence and login codes."""
     every = (*reports.routes(endpoints.reports), *limits.routes(endpoints.limits))
     return (
+        *request_stream.routes(endpoints.request_stream),
         *requests.routes(endpoints.requests),
         *service_log.routes(endpoints.notes),
         reports.list_route(every),

@@ -114,6 +114,8 @@ class ExampleGateway:
     def build_path(self, address: Address, name: str = "") -> str:
         """Return the address of an existing resource, or of another ``name``."""
         path: str = address["path"]
+        if path.endswith("/requests/stream"):
+            return f"{path}?to=2020-01-01"  # it ends
         if "{number}" in path:
             return path.replace("{number}", name or str(self._change))
         usual = self._names.get(path) or self._names.get(path.partition("/{")[0], "")

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from agentd.http.connections import MAX_CONNECTIONS, ConnectionRegistry
 from agentd.http.request import Request
 from agentd.http.routing import Route, RouteMatch
 from agentd.storage import document
@@ -54,6 +55,11 @@ def provoke_unauthorized(gateway: ExampleGateway, address: Address) -> Iterator[
     yield send_variant(gateway, address, key="wrong")
 
 
+def _add_query(gateway: ExampleGateway, address: Address, query: str) -> str:
+    path = gateway.build_path(address)
+    return f"{path}{'&' if '?' in path else '?'}{query}"
+
+
 def provoke_forbidden(gateway: ExampleGateway, address: Address) -> Iterator[Reply]:
     """Send the login of somebody who is no administrator."""
     bearer = f"Authorization: Bearer {gateway.viewer_token}"
@@ -89,7 +95,7 @@ def provoke_bad_request(gateway: ExampleGateway, address: Address) -> Iterator[R
     names = {one["name"] for one in address["parameters"]}
     for query in _WRONG:
         if query.partition("=")[0] in names:
-            yield send_variant(gateway, address, path=f"{gateway.build_path(address)}?{query}")
+            yield send_variant(gateway, address, path=_add_query(gateway, address, query))
     if "If-Match" in names:
         yield send_variant(gateway, address, "If-Match: any")
 
@@ -102,9 +108,7 @@ def provoke_not_found(gateway: ExampleGateway, address: Address) -> Iterator[Rep
     elif "{" in address["path"]:
         yield send_variant(gateway, address, path=gateway.build_path(address, "999999"))
     else:
-        yield send_variant(
-            gateway, address, path=f"{gateway.build_path(address)}?key=nobody-at-all"
-        )
+        yield send_variant(gateway, address, path=_add_query(gateway, address, "key=nobody-at-all"))
 
 
 def provoke_precondition_failed(gateway: ExampleGateway, address: Address) -> Iterator[Reply]:
@@ -179,6 +183,13 @@ def provoke_unreachable(gateway: ExampleGateway, address: Address) -> Iterator[R
     assert gateway.manager.post("/api/agent/channels", channel).status == 201
     yield send_variant(gateway, address, path=gateway.build_path(address, "nowhere"))
     assert gateway.manager.delete("/api/agent/channels/nowhere").status == 204
+
+
+def provoke_limit_reached(gateway: ExampleGateway, address: Address) -> Iterator[Reply]:
+    """Let there be as many live connections as there may be."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ConnectionRegistry, "__len__", lambda _: MAX_CONNECTIONS)
+        yield send_variant(gateway, address)
 
 
 def provoke_untold_balance(gateway: ExampleGateway, address: Address) -> Iterator[Reply]:
@@ -257,6 +268,7 @@ GENERAL: dict[str, Provoke] = {
     "Conflict": provoke_conflict,
     "Forbidden": provoke_forbidden,
     "InternalServerError": provoke_server_error,
+    "LimitReached": provoke_limit_reached,
     "Misdirected": provoke_misdirected,
     "NotFound": provoke_not_found,
     "PreconditionFailed": provoke_precondition_failed,
