@@ -14,7 +14,7 @@ from agentd.core.clock import Clock
 from agentd.core.tasks import cancel_task
 from agentd.gateway.admin.api import routes as manage
 from agentd.gateway.admin.api.alerts import AlertTargetEndpoints
-from agentd.gateway.admin.api.batches import BatchEndpoints
+from agentd.gateway.admin.api.batches import BatchEndpoints, KeyBatchEndpoints
 from agentd.gateway.admin.api.budgets import BudgetEndpoints
 from agentd.gateway.admin.api.changes import ChangeEndpoints
 from agentd.gateway.admin.api.channel_balances import ChannelBalanceEndpoints
@@ -177,16 +177,18 @@ class AdminComponent:
         stored_channels: ChannelRepository,
         stored_models: GatewayModelRepository,
     ) -> manage.BatchesByResource:
+        journal = self.journal
+        managed_keys = ManagedBatch(keys.managed, self._keys, journal, lambda one: one.name)
+
         def build(
             endpoints: ResourceEndpoints[E], store: EditAllStore[E], title: Callable[[E], str]
         ) -> BatchEndpoints[E]:
-            managed = ManagedBatch(endpoints.managed, store, self.journal, title)
-            return BatchEndpoints(endpoints, managed)
+            return BatchEndpoints(endpoints, ManagedBatch(endpoints.managed, store, journal, title))
 
         return manage.BatchesByResource(
             channels=build(channels, stored_channels, lambda one: one.name),
             models=build(models, stored_models, lambda one: one.name),
-            keys=build(keys, self._keys, lambda one: one.name),
+            keys=KeyBatchEndpoints(keys, managed_keys),
         )
 
     def _build_key_endpoints(self) -> tuple[AccessKeyEndpoints, ManagementKeyEndpoints]:

@@ -3,7 +3,7 @@
 import argparse
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -30,7 +30,14 @@ from agentd.core.clock import SystemClock
 from agentd.core.errors import BadRequest, NotFound, suggest_name
 from agentd.gateway.keys.file import AccessKeyFile
 from agentd.gateway.keys.keyring import Keyring
-from agentd.gateway.keys.model import AccessKey, casefold_name, issue, reissue
+from agentd.gateway.keys.model import (
+    AccessKey,
+    add_tags,
+    casefold_name,
+    issue,
+    reissue,
+    remove_tags,
+)
 
 EXAMPLES = """\
 examples:
@@ -41,6 +48,7 @@ examples:
   agentd proxy key change ann --model-limit 'gpt-*' day=2,month=30 --warn-at 0.8
   agentd proxy key raise laptop --day 50 --until 2d   the old limit holds again by itself
   agentd proxy key reissue laptop --grace 3600   the old key stays valid for one hour
+  agentd proxy key tag laptop ann --tag research   several keys at once
   agentd proxy key disable ann               a running daemon refuses it from the next request on
 
 KEY is a key's name or id. access-keys.yml in the state folder holds salted hashes only and may be
@@ -71,6 +79,8 @@ def add_parser(commands: Subcommands) -> None:
         ),
         ("raise", "raise limits of a key until a moment", _raise),
         ("end-raise", "let the old limits of a key hold again now", _end_raise),
+        ("tag", "add tags to keys, to all or none", _make_tagging(add_tags)),
+        ("untag", "remove tags from keys, from all or none", _make_tagging(remove_tags)),
         ("reissue", "replace the secret of a key and print it", _reissue),
         ("enable", "accept a disabled key again", _enable),
         ("disable", "refuse a key until it is enabled", _disable),
@@ -78,7 +88,12 @@ def add_parser(commands: Subcommands) -> None:
         ("reinstate", "accept a removed key again that a backup brought back", _reinstate),
     ):
         one = verbs.add_parser(verb, help=description, description=to_sentence(description))
-        if verb != "list":
+        if verb in ("tag", "untag"):
+            one.add_argument("keys", nargs="+", metavar="KEY", help="name or id of a key")
+            one.add_argument(
+                "--tag", action="append", required=True, help="the tag; repeatable", dest="tags"
+            )
+        elif verb != "list":
             name, kind = ("NAME", "name") if verb == "add" else ("KEY", "name or id")
             one.add_argument("key", metavar=name, help=f"{kind} of the key")
         if verb in ("add", "change"):
@@ -175,6 +190,25 @@ def _raise(file: AccessKeyFile, args: argparse.Namespace) -> None:
 def _end_raise(file: AccessKeyFile, args: argparse.Namespace) -> None:
     key = file.change(_find_id(file, args.key), lambda key: structs.replace(key, raised=None))
     _print_key(key, "has its old limits", as_json=args.json)
+
+
+def _make_tagging(
+    revise: Callable[[AccessKey, Sequence[str]], AccessKey],
+) -> Callable[[AccessKeyFile, argparse.Namespace], None]:
+    def change_tags(file: AccessKeyFile, args: argparse.Namespace) -> None:
+        ids = list(dict.fromkeys(_find_id(file, key) for key in args.keys))
+
+        def edit(key: AccessKey) -> AccessKey:
+            return call_or_bad_request(lambda: revise(key, args.tags))
+
+        changed = [now for before, now in file.edit_all(ids, edit) if now and before != now]
+        if args.json:
+            print(json.dumps([_to_json(key) for key in changed]))
+        else:
+            names = ", ".join(key.name for key in changed) or "none"
+            print(f"changed: {names}", file=sys.stderr)
+
+    return change_tags
 
 
 def _reissue(file: AccessKeyFile, args: argparse.Namespace) -> None:

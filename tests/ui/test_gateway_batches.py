@@ -37,6 +37,26 @@ def list_enabled(gateway: GatewaySite) -> dict[str, bool]:
     }
 
 
+def test_selected_keys_are_tagged_together_and_undone(gus: Person, gateway: GatewaySite) -> None:
+    def tags() -> list[list[str]]:
+        keys = gateway.admin.get("/api/agent/keys")["items"]
+        return [one["tags"] for one in keys if one["name"].startswith("team-")]
+
+    page = gus.open("/gateway/keys")
+    page.get_by_role("button", name="Select several").click()
+    for name in ("team-0", "team-1"):
+        page.get_by_role("checkbox", name=f"Select {name}").check()
+    page.get_by_role("toolbar").get_by_role("button", name="Tags…").click()
+    dialog = page.get_by_role("dialog", name="Tags of 2 keys")
+    dialog.get_by_role("textbox").fill("research\n2026")
+    dialog.get_by_role("button", name="Save").click()
+    expect(dialog).to_have_count(0)
+    assert sorted(tags()) == [[], ["research", "2026"], ["research", "2026"]]
+    page.get_by_role("button", name="Undo").click()
+    expect(page.get_by_text("It is undone")).to_be_visible()
+    assert tags() == [[], [], []]
+
+
 def test_selected_keys_are_disabled_and_deleted_together_and_undone(
     gus: Person, gateway: GatewaySite
 ) -> None:

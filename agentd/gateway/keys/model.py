@@ -7,7 +7,7 @@ no secret: it finds the key among thousands by one look, so one salted SHA-256 d
 import hmac
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from fnmatch import fnmatchcase
 from functools import lru_cache
@@ -267,6 +267,16 @@ def _is_within(address: str, addresses: tuple[str, ...]) -> bool:
         return False
     mapped = found.ipv4_mapped if isinstance(found, IPv6Address) else None
     return any((mapped or found) in network for network in parse_networks(addresses))
+
+
+def add_tags(key: AccessKey, tags: Sequence[str]) -> AccessKey:
+    """Return the key with these tags after its own. Raises ``ValueError`` for invalid ones."""
+    return structs.replace(key, tags=tuple(dict.fromkeys((*key.tags, *tags))))
+
+
+def remove_tags(key: AccessKey, tags: Sequence[str]) -> AccessKey:
+    """Return the key without these tags."""
+    return structs.replace(key, tags=tuple(tag for tag in key.tags if tag not in tags))
 
 
 def require_label(field: str, text: str) -> None:

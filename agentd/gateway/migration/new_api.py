@@ -147,11 +147,15 @@ class _NewApiMapper:
         return url if path and url.endswith(path) else url + path
 
     def _take_keys(self, row: Fields, supplier: KnownSupplier, fields: dict[str, Any]) -> None:
+        """Take the keys, one a line, also where ``is_multi_key`` is not set.
+
+        Rows of older versions lack it, and a key with a line break could not be sent.
+        """
         info = self._parse_object(row, "channel_info")
         states = info.get("multi_key_status_list")
         states = states if isinstance(states, dict) else {}
         text = row.take_text("key")
-        keys = text.split("\n") if info.get("is_multi_key") else [text]
+        keys = text.strip("\n").split("\n")  # as new-api numbers them in their states
         if text.startswith(("[", "{")):
             row.leave("key", "is a document of credentials, which agentd cannot use")
             keys = []

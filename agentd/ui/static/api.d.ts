@@ -1237,6 +1237,12 @@ export type KeyBalanceView = {
   low: boolean;
 };
 
+export type KeyBatchRequest = {
+  action: "delete" | "disable" | "enable" | "tag" | "untag";
+  names: string[];
+  tags?: string[];
+};
+
 export type KeyCountsView = {
   total: number;
   enabled: number;

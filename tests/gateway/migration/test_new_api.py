@@ -87,6 +87,13 @@ def test_the_highest_priority_is_first_and_weights_and_names_are_kept() -> None:
     ]
 
 
+@pytest.mark.parametrize("info", [None, "", {}, {"is_multi_key": False}, '{"is_multi_key": true}'])
+def test_each_line_of_a_key_is_a_key_however_the_row_was_stored(info: Any) -> None:
+    plan = map_rows({"key": "\nsk-one\r\n sk-two \nsk-one\n", "channel_info": info})
+    (channel,) = plan.channels
+    assert (channel.key, channel.keys) == ("sk-one", ("sk-two",))
+
+
 def test_several_keys_overrides_and_the_proxy_are_taken() -> None:
     plan = map_rows(
         {

@@ -30,7 +30,7 @@ from agentd.gateway.admin.api import (
     summary,
 )
 from agentd.gateway.admin.api.alerts import AlertTargetEndpoints
-from agentd.gateway.admin.api.batches import BatchEndpoints, build_batch_route
+from agentd.gateway.admin.api.batches import BatchEndpoints, KeyBatchEndpoints, build_batch_route
 from agentd.gateway.admin.api.budgets import BudgetEndpoints
 from agentd.gateway.admin.api.changes import ChangeEndpoints
 from agentd.gateway.admin.api.channel_balances import ChannelBalanceEndpoints
@@ -57,7 +57,6 @@ from agentd.gateway.admin.api.service_log import ServiceLogEndpoints
 from agentd.gateway.admin.api.settings import GatewaySettingsEndpoints
 from agentd.gateway.admin.api.summary import SummaryEndpoints
 from agentd.gateway.channels.model import Channel
-from agentd.gateway.keys.model import AccessKey
 from agentd.http.routing import Route
 from agentd.models.gateway_model import GatewayModel
 
@@ -67,7 +66,7 @@ class BatchesByResource(NamedTuple):
 
     channels: BatchEndpoints[Channel]
     models: BatchEndpoints[GatewayModel]
-    keys: BatchEndpoints[AccessKey]
+    keys: KeyBatchEndpoints
 
 
 class ManagementEndpoints(NamedTuple):
@@ -99,7 +98,13 @@ def list_management_routes(endpoints: ManagementEndpoints) -> tuple[Route, ...]:
         *imports.routes(endpoints.imports),
         build_batch_route(endpoints.batches.channels, "channels", "channels", "openai"),
         build_batch_route(endpoints.batches.models, "models", "models", "large"),
-        build_batch_route(endpoints.batches.keys, "keys", "access keys", "ann"),
+        build_batch_route(
+            endpoints.batches.keys,
+            "keys",
+            "access keys",
+            "ann",
+            "Enable, disable, tag, untag or delete",
+        ),
         *keys.routes(endpoints.keys),
         *management_keys.routes(endpoints.management_keys),
         *budgets.routes(endpoints.budgets),

@@ -6,7 +6,7 @@ import { counted } from "../core/money.js";
 import { signal } from "../core/signals.js";
 import { openDialog } from "../parts/dialog.js";
 import { toast, toastError } from "../parts/toast.js";
-import { sendForm } from "../settings/frame.js";
+import { labelled, sendForm } from "../settings/frame.js";
 
 /** @typedef {"enable" | "disable" | "delete"} Action */
 /** @typedef {{ changed: string[], unchanged: string[], change: number | null }} Outcome */
@@ -17,9 +17,10 @@ const MOST_NAMED = 100;
 /**
  * The choice of a list's rows.
  * @template T
- * @param {{ resource: string, noun: string, id: (item: T) => string, title: (item: T) => string, reload: () => void }} options `noun`: in the singular
+ * @param {{ resource: string, noun: string, id: (item: T) => string, title: (item: T) => string, reload: () => void, tagged?: boolean }} options
+ *   `noun`: in the singular; `tagged`: whether they carry tags
  */
-export function selection({ resource, noun, id, title, reload }) {
+export function selection({ resource, noun, id, title, reload, tagged = false }) {
   const isOn = signal(false);
   /** The titles of the chosen rows, by id. */
   const chosen = signal(/** @type {ReadonlyMap<string, string>} */ (new Map()));
@@ -43,6 +44,7 @@ export function selection({ resource, noun, id, title, reload }) {
       el("button", { class: "btn small plain", onclick: all }, "Select all shown"),
       el("span", { class: "grow" }),
       /** @type {Action[]} */ (["enable", "disable", "delete"]).map((action) => el("button", { class: "btn small", disabled: none, onclick: () => void ask(action) }, WORDS[action][0])),
+      tagged ? el("button", { class: "btn small", disabled: none, onclick: () => void askTags() }, "Tags…") : null,
       el("button", { class: "btn small plain", onclick: end }, "Done"));
   }
 
@@ -88,6 +90,27 @@ export function selection({ resource, noun, id, title, reload }) {
         el("ul", { class: "batch-names" }, titles.slice(0, MOST_NAMED).map((name) => el("li", null, el("bdi", null, name))),
           titles.length > MOST_NAMED ? el("li", null, `and ${titles.length - MOST_NAMED} more`) : null),
         plan.unchanged.length ? el("p", { class: "quiet" }, `${counted(plan.unchanged.length, noun)} of the chosen: ${done} already.`) : null,
+        el("p", null, "All or none of them, as one change that can be undone."))];
+    });
+  }
+
+  /** Add tags to the chosen ones, or remove some from them. */
+  async function askTags() {
+    const names = [...chosen.peek().keys()];
+    await openDialog(`Tags of ${counted(names.length, noun)}`, (close) => {
+      const field = el("textarea", { class: "input mono", rows: 3, required: true, autofocus: true });
+      const way = el("select", { class: "input" }, el("option", { value: "tag" }, "add"), el("option", { value: "untag" }, "remove"));
+      const send = async () => {
+        const tags = field.value.split("\n").map((line) => line.trim()).filter(Boolean);
+        const outcome = /** @type {Outcome} */ (await post(`/api/agent/${resource}/batch`, { action: way.value, names, tags }));
+        close();
+        end();
+        reload();
+        toast(`${counted(outcome.changed.length, noun)} changed`, outcome.change === null ? {} : { action: "Undo", onaction: () => void undo(outcome.change ?? 0) });
+      };
+      return [sendForm({ action: "Save", oncancel: () => close(), send },
+        labelled("What to do", way), labelled("Tags", field, "One per line. Budgets count the keys with a tag together."),
+        el("ul", { class: "batch-names" }, [...chosen.peek().values()].slice(0, MOST_NAMED).map((name) => el("li", null, el("bdi", null, name)))),
         el("p", null, "All or none of them, as one change that can be undone."))];
     });
   }

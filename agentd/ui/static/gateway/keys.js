@@ -23,7 +23,7 @@ const AGAIN = 3000;
 
 const listPage = forAdministrators("Access keys", () => {
   const list = resourceList({
-    resource: "keys", noun: "keys", batch: { noun: "key", id: (/** @type {any} */ one) => one.id, title: (/** @type {any} */ one) => one.name }, every: AGAIN, events: ["modelsUpdate"], row: keyRow,
+    resource: "keys", noun: "keys", batch: { noun: "key", tagged: true, id: (/** @type {any} */ one) => one.id, title: (/** @type {any} */ one) => one.name }, every: AGAIN, events: ["modelsUpdate"], row: keyRow,
     empty: () => emptyState("key", "No access keys yet", "A key lets a program call models through the gateway, with limits of what it may spend.",
       el("button", { class: "btn main", onclick: create }, icon("plus"), "New key")),
   });

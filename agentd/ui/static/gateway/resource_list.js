@@ -15,7 +15,7 @@ const AT_ONCE = 100;
  * @template T
  * @param {{ resource: string, noun: string, row: (item: T) => HTMLElement, empty: () => HTMLElement, every?: number, events?: readonly string[],
  *   also?: (abort: AbortSignal) => Promise<unknown>, head?: (also: any) => HTMLElement | null,
- *   batch?: { noun: string, id: (item: T) => string, title: (item: T) => string } }} options
+ *   batch?: { noun: string, tagged?: boolean, id: (item: T) => string, title: (item: T) => string } }} options
  *   `also`: what is read with each page, for the rows; `batch`: how rows are named that are changed together
  */
 export function resourceList({ resource, noun, row, empty, every = 0, events = [], also, head, batch }) {

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from agentd.http.connections import MAX_CONNECTIONS, ConnectionRegistry
+from agentd.core.errors import LimitReached
+from agentd.http.connections import ConnectionRegistry
 from agentd.http.request import Request
 from agentd.http.routing import Route, RouteMatch
 from agentd.storage import document
@@ -187,8 +188,12 @@ def provoke_unreachable(gateway: ExampleGateway, address: Address) -> Iterator[R
 
 def provoke_limit_reached(gateway: ExampleGateway, address: Address) -> Iterator[Reply]:
     """Let there be as many live connections as there may be."""
+
+    def refuse(*_: object) -> None:
+        raise LimitReached("Too many live connections", 30)
+
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ConnectionRegistry, "__len__", lambda _: MAX_CONNECTIONS)
+        patch.setattr(ConnectionRegistry, "check", refuse)
         yield send_variant(gateway, address)
 
 

@@ -144,3 +144,43 @@ def test_deleted_keys_are_refused_at_once_and_open_again_after_the_undo(manager:
     assert [call_model(manager, one).status for one in secrets] == [401, 401]
     undo(manager, number)
     assert [call_model(manager, one).status for one in secrets] == [200, 200]
+
+
+def test_tags_are_added_and_removed_together_with_one_undo(manager: Client) -> None:
+    ids = make(manager, "keys")
+    manager.patch(f"/api/agent/keys/{ids[0]}", {"tags": ["old", "research"]})
+
+    def tags() -> list[list[str]]:
+        return [manager.get(f"/api/agent/keys/{one}")["tags"] for one in ids]
+
+    body = {"action": "tag", "names": ids, "tags": ["research", "2026"]}
+    tried = manager.post("/api/agent/keys/batch?dry_run=true", body)
+    assert (tried["changed"], tags()[1]) == (ids, [])
+    reply = manager.post("/api/agent/keys/batch", body)
+    assert tags() == [["old", "research", "2026"], ["research", "2026"], ["research", "2026"]]
+    change = manager.get("/api/agent/changes?limit=1")["items"][0]
+    assert (change["action"], change["number"]) == ("tag", reply["change"])
+    again = manager.post("/api/agent/keys/batch", body)
+    assert (again["changed"], again["change"]) == ([], None)
+    gone = manager.post("/api/agent/keys/batch", {**body, "action": "untag"})
+    assert tags() == [["old"], [], []]
+    undo(manager, gone["change"])
+    assert tags()[0] == ["old", "research", "2026"]
+
+
+def test_tags_that_no_key_can_have_change_nothing(manager: Client) -> None:
+    ids = make(manager, "keys")
+    many = [f"tag-{number}" for number in range(15)]
+    manager.patch(f"/api/agent/keys/{ids[1]}", {"tags": many})
+    for body in (
+        {"action": "tag", "tags": ["new", " blank"]},
+        {"action": "tag", "tags": [f"more-{number}" for number in range(6)]},
+        {"action": "tag"},
+        {"action": "disable", "tags": ["new"]},
+    ):
+        refused = manager.post("/api/agent/keys/batch", {"names": ids, **body})
+        assert (refused.status, refused["error"]) == (400, "BadRequest")
+    assert [manager.get(f"/api/agent/keys/{one}")["tags"] for one in ids] == [[], many, []]
+    channels = make(manager, "channels")
+    body = {"action": "tag", "names": channels, "tags": ["a"]}
+    assert manager.post("/api/agent/channels/batch", body).status == 400
