@@ -226,3 +226,15 @@ def test_help_teaches_by_example(capsys):
     for words in (["proxy"], ["proxy", "key"]):
         assert main([*words, "--help"]) == 0
     assert "examples:" in capsys.readouterr().out
+
+
+def test_tags_are_added_to_several_keys_or_none(key, capsys):
+    for name in ("laptop", "ann"):
+        key("add", name, "--tag", "old")
+    key("tag", "laptop", "ann", "--tag", "research", "--tag", "old")
+    assert [one.tags for one in read_keys()] == [("old", "research")] * 2
+    shown = json.loads(key("untag", "laptop", "ann", "--tag", "old", "--json"))
+    assert [one["tags"] for one in shown] == [["research"]] * 2
+    key("tag", "laptop", "nobody", "--tag", "new", code=1)
+    key("tag", "laptop", "ann", "--tag", " blank", code=2)
+    assert [one.tags for one in read_keys()] == [("research",)] * 2
