@@ -29,7 +29,6 @@ from agentd.gateway.ledger.query import RecordPage, RequestFilter
 from agentd.gateway.ledger.record import PendingCall, RequestRecord
 from agentd.gateway.ledger.reprice import DayRepricing
 from agentd.gateway.ledger.spend_counting import SpendCounting
-from agentd.gateway.ledger.tail import DayPlace, LedgerTail, find_end_places, parse_cursor
 from agentd.gateway.ledger.writer import LedgerWriter
 from agentd.gateway.limits.spend_by_quarter_hour import SpendByQuarterHour
 from agentd.gateway.pricing.repricing import PricesOf, RepricingSummary
@@ -74,7 +73,7 @@ class Ledger:
         """The time zone of the days of reports; may be changed."""
         self._today: Callable[[], str] = lambda: clock.now()[:10]
         self._days = DailyReports(
-            layout, self._today, self._get_size, slot=lambda: get_slot_minutes(self.zone)
+            layout, self._today, self.get_size, slot=lambda: get_slot_minutes(self.zone)
         )
         self._queries = LedgerQueries(self._days, clock.now, lambda: self.zone)
         self._overview: tuple[object, LedgerOverview] | None = None
@@ -194,20 +193,6 @@ class Ledger:
         """Return one page of requests, newest first. ``BadRequest`` for an invalid cursor."""
         return await asyncio.to_thread(read_page, self._layout, wanted, limit, cursor)
 
-    async def follow(self, cursor: str = "", since: str = "") -> LedgerTail:
-        """Return a reader of what is recorded after a cursor, since a moment, or from now on.
-
-        Raises ``BadRequest`` for an invalid cursor, and ``Unavailable``.
-        """
-        if cursor:
-            places = parse_cursor(cursor)
-        elif since:
-            places = {since[:10]: DayPlace()}
-        else:
-            find = partial(find_end_places, self._layout, self._get_size, self._today())
-            places = await asyncio.to_thread(find)
-        return LedgerTail(self._layout, self._get_size, places)
-
     async def find_request(self, id_: str, day: str = "") -> RequestRecord | None:
         """Return the request with this id; faster if its ``day`` is given. ``Unavailable``."""
         return await asyncio.to_thread(find_request, self._layout, id_, day)
@@ -300,7 +285,7 @@ class Ledger:
             for day in await self._run(self._days.list_days):
                 if first <= day <= last:
                     one = DayRepricing(self._layout, day, prices_of)
-                    await asyncio.to_thread(one.prepare, self._get_size(day), dry_run=dry_run)
+                    await asyncio.to_thread(one.prepare, self.get_size(day), dry_run=dry_run)
                     if not dry_run and one.difference.changed:
                         await self._replace_day(one)
                     difference.add(one.difference)
@@ -322,7 +307,8 @@ class Ledger:
         await self._run(lambda: self._days.invalidate(one.day))
         self._change_count += 1
 
-    def _get_size(self, day: str) -> int | None:
+    def get_size(self, day: str) -> int | None:
+        """Return the complete bytes of a day's file; None if it is not open. From any thread."""
         return self._writer.get_size(day) if self._writer else None
 
     async def _query(self, do: Callable[[], T]) -> T:

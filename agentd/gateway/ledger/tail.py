@@ -197,6 +197,22 @@ class _Budget:
         return self.is_used_up
 
 
+def open_tail(
+    layout: Layout, get_size: GetSize, today: str, cursor: str = "", since: str = ""
+) -> LedgerTail:
+    """Return a reader of what is recorded after a cursor, since a moment, or from now on.
+
+    Raises ``BadRequest`` for an invalid cursor, and ``Unavailable``.
+    """
+    if cursor:
+        places = parse_cursor(cursor)
+    elif since:
+        places = {since[:10]: DayPlace()}
+    else:
+        places = find_end_places(layout, get_size, today)
+    return LedgerTail(layout, get_size, places)
+
+
 def find_end_places(layout: Layout, get_size: GetSize, today: str) -> dict[str, DayPlace]:
     """Return the places from which on only what is recorded later is read. ``Unavailable``."""
     existing = list_days(layout.ledger)

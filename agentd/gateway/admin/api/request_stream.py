@@ -6,7 +6,7 @@ daemon. What a slow client has not taken yet waits in the ledger's files, not in
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
 from datetime import tzinfo
 from typing import Any, Protocol
@@ -58,17 +58,17 @@ class FollowedLedger(Protocol):
     on_recorded: list[Callable[[RequestRecord], object]]
     """Called for each request once it is recorded."""
 
-    def follow(self, cursor: str = "", since: str = "") -> Awaitable[LedgerTail]:
-        """Return a reader of what is recorded. ``BadRequest`` for an invalid cursor."""
-        ...
-
 
 class RequestStreamEndpoint:
-    """The endpoint; ``key_id`` resolves a key's id or name, ``zone`` is that of days."""
+    """The endpoint; ``open_tail`` returns a reader after a cursor, since a moment, or from now on.
+
+    ``key_id`` resolves a key's id or name, ``zone`` is that of days.
+    """
 
     def __init__(
         self,
         ledger: FollowedLedger,
+        open_tail: Callable[[str, str], LedgerTail],
         connections: ConnectionRegistry,
         key_id: Callable[[str], str],
         zone: Callable[[], tzinfo],
@@ -76,6 +76,7 @@ class RequestStreamEndpoint:
     ) -> None:
         self._clock = clock
         self._ledger = ledger
+        self._open_tail = open_tail
         self._connections = connections
         self._key_id = key_id
         self._zone = zone
@@ -85,7 +86,7 @@ class RequestStreamEndpoint:
         self._connections.check(call.caller, call.headers.get("Origin"), call.remote_ip)
         wanted = parse_filter(call, self._key_id, self._zone())
         cursor = call.headers.get("Last-Event-ID") or call.get_query("cursor") or ""
-        tail = await self._ledger.follow(cursor, wanted.since)
+        tail = await asyncio.to_thread(self._open_tail, cursor, wanted.since)
         return Response(chunks=self._stream(call, tail, wanted), headers=dict(_HEAD))
 
     async def _stream(
