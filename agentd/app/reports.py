@@ -33,6 +33,7 @@ from agentd.gateway.keys.keyring import Keyring
 from agentd.gateway.keys.model import casefold_name, is_key_id
 from agentd.gateway.keys.store import AccessKeyRepository
 from agentd.gateway.ledger.bodies import StoredExchange
+from agentd.gateway.ledger.tail import open_tail
 from agentd.gateway.limits.events import ReachedLimit
 from agentd.gateway.limits.nearest_limits import NearestLimits
 from agentd.gateway.limits.soft_limits import list_passed_soft_limits
@@ -74,7 +75,16 @@ def build_report_routes(
                 get_zone,
                 gateway.prices,
             ),
-            request_stream=RequestStreamEndpoint(ledger, connections, key_id, get_zone, clock),
+            request_stream=RequestStreamEndpoint(
+                ledger,
+                lambda cursor, since: open_tail(
+                    layout, ledger.get_size, clock.now()[:10], cursor, since
+                ),
+                connections,
+                key_id,
+                get_zone,
+                clock,
+            ),
             notes=ServiceLogEndpoints(_build_note_reader(layout), lambda: gateway.log.dropped),
             reports=ReportEndpoints(ledger, key_id, clock, get_zone),
             limits=LimitEndpoints(

@@ -90,9 +90,7 @@ def add_parser(commands: Subcommands) -> None:
         one = verbs.add_parser(verb, help=description, description=to_sentence(description))
         if verb in ("tag", "untag"):
             one.add_argument("keys", nargs="+", metavar="KEY", help="name or id of a key")
-            one.add_argument(
-                "--tag", action="append", required=True, help="the tag; repeatable", dest="tags"
-            )
+            one.add_argument("--tag", action="append", required=True, dest="tags", help="the tag")
         elif verb != "list":
             name, kind = ("NAME", "name") if verb == "add" else ("KEY", "name or id")
             one.add_argument("key", metavar=name, help=f"{kind} of the key")

@@ -23,6 +23,7 @@ from agentd.gateway.ledger.tail import (
     LedgerTail,
     LeftOut,
     find_end_places,
+    open_tail,
     parse_cursor,
 )
 from agentd.llm.price import Prices
@@ -197,10 +198,11 @@ def test_what_is_no_cursor_is_refused(text: str) -> None:
 
 def test_a_ledger_is_followed_while_it_is_written_and_repriced(tmp_path: Path) -> None:
     async def run() -> None:
-        ledger = Ledger(build_layout(tmp_path), FrozenClock("2026-01-02T12:00:00.000Z"))
+        layout = build_layout(tmp_path)
+        ledger = Ledger(layout, FrozenClock("2026-01-02T12:00:00.000Z"))
         await ledger.open()
         await ledger.add_record(at(DAYS[1], 0))
-        following = await ledger.follow()
+        following = open_tail(layout, ledger.get_size, DAYS[1])
         for number in (1, 2):
             await ledger.add_record(at(DAYS[1], number))
         assert read_ids(following) == ["r-1", "r-2"]
@@ -208,14 +210,14 @@ def test_a_ledger_is_followed_while_it_is_written_and_repriced(tmp_path: Path) -
         assert (await ledger.reprice(DAYS[0], DAYS[2], lambda _: (prices, "v2"))).changed == 3
         await ledger.add_record(at(DAYS[1], 3))
         assert read_ids(following) == ["r-3"]
-        since = await ledger.follow(since="2026-01-02T00:00:00.000Z")
+        since = open_tail(layout, ledger.get_size, DAYS[1], since="2026-01-02T00:00:00.000Z")
         assert read_ids(since) == ["r-0", "r-1", "r-2", "r-3"]
         cursor = following.cursor
         await ledger.close()
         ledger = Ledger(build_layout(tmp_path), FrozenClock("2026-01-02T13:00:00.000Z"))
         await ledger.open()
         await ledger.add_record(at(DAYS[1], 4))
-        assert read_ids(await ledger.follow(cursor)) == ["r-4"]
+        assert read_ids(open_tail(layout, ledger.get_size, DAYS[1], cursor)) == ["r-4"]
         await ledger.close()
 
     asyncio.run(run())
