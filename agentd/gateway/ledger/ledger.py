@@ -129,7 +129,6 @@ class Ledger:
         """
         assert self._writer, "the ledger is not open"
         line, mark = encode_checksummed(record), self._pending.get_current_file(record.id)
-        # A second copy beside the pending calls is synced with the next of them: one sync, not two.
         copied = self._writer.append(mark, line, safe=True) if mark and self.sync else None
         written = self._writer.append(record.at[:10], line, safe=self.sync and copied is None)
         self._counting.add(record)
