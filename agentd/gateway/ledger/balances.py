@@ -125,7 +125,7 @@ class SpendSnapshot:
         closed = [cut for cut in window_starts if cut < get_quarter_start(today)]
         past = [day for day in self._known if day < today]
         # Of older days, those that are still open: what is behind these sizes is counted beside.
-        late = [day for day in past if day in past[-LATE_DAYS:] or size(day) is not None]
+        late = [day for day in past[:-LATE_DAYS] if size(day) is not None] + past[-LATE_DAYS:]
         sizes, rows = self._get_sizes(late, size), self._count_closed(closed, today)
         if self._get_sizes(late, size) != sizes:  # some were added between one span and the next
             self._late = {day: self._freeze(day) for day in late}
