@@ -6,7 +6,7 @@ others refused: nobody lets a server use the model on its own account.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator
 from itertools import count
 from typing import TypeAlias
 from urllib.request import pathname2url
@@ -71,7 +71,6 @@ class McpConnection:
         """Set while somebody can be asked."""
         self.tools: tuple[RemoteTool, ...] = ()
         self.has_resources = False
-        self.has_prompts = False
         self.instructions = ""
         self.closed = ""
         """Why it can no longer be used; empty while it can."""
@@ -96,7 +95,6 @@ class McpConnection:
             )
             capabilities = get_map(opened, "capabilities")
             self.has_resources = isinstance(capabilities.get("resources"), dict)
-            self.has_prompts = isinstance(capabilities.get("prompts"), dict)
             self.instructions = get_string(opened, "instructions", 2_000)
             if isinstance(capabilities.get("tools"), dict):
                 await self._list_tools()
@@ -135,15 +133,6 @@ class McpConnection:
         """Read a resource."""
         found = await self._request("resources/read", {"uri": uri}, self.server.seconds)
         return read_resource_result(found)
-
-    async def list_prompts(self) -> list[JsonMap]:
-        """List the prompts as the server describes them."""
-        return await self._list("prompts/list", "prompts", MOST_TOOLS)
-
-    async def get_prompt(self, name: str, arguments: Mapping[str, str]) -> JsonMap:
-        """Return a prompt's messages as the server gives them."""
-        params: JsonMap = {"name": name, "arguments": arguments}
-        return await self._request("prompts/get", params, self.server.seconds)
 
     async def close(self) -> None:
         """End the connection; what is awaited fails."""

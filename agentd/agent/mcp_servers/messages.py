@@ -206,12 +206,6 @@ def read_resource_result(result: Mapping[str, object]) -> RemoteResult:
     return RemoteResult(_join(texts), tuple(images))
 
 
-def read_prompt_result(result: Mapping[str, object]) -> str:
-    """Return the texts of the messages that ``prompts/get`` brought."""
-    contents = [get_map(one, "content") for one in iter_maps(result, "messages")]
-    return _join(_read_contents(contents)[0])
-
-
 def _read_contents(contents: Sequence[Mapping[str, object]]) -> tuple[list[str], list[RemoteImage]]:
     texts: list[str] = []
     images: list[RemoteImage] = []
