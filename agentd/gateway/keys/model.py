@@ -7,7 +7,7 @@ no secret: it finds the key among thousands by one look, so one salted SHA-256 d
 import hmac
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from fnmatch import fnmatchcase
 from functools import lru_cache
@@ -152,12 +152,6 @@ class AccessKey(Struct, frozen=True, kw_only=True, omit_defaults=True):
         if self.raised is None or now >= self.raised.until:
             return self.limits
         return raise_limits(self.limits, self.raised.limits)
-
-    def iter_model_limits(self, model: str, now: Timestamp) -> Iterator[tuple[str, KeyLimits]]:
-        """Iterate over the limits that hold for a model, each with its name or pattern."""
-        for pattern in self.model_limits:
-            if fnmatchcase(model, pattern):
-                yield pattern, self.get_model_limits(pattern, now)
 
     def get_model_limits(self, pattern: str, now: Timestamp) -> KeyLimits:
         """Return the limits that hold at a moment for what ``model_limits`` names so."""

@@ -102,9 +102,6 @@ class ColumnTable(Struct, frozen=True):
         return column[number] if column else 0
 
 
-EMPTY_TABLE = ColumnTable([], 0, {})
-
-
 def pack_rows(rows: Iterable[tuple[str, RequestTotals]]) -> ColumnTable:
     """Convert rows with distinct names to columns."""
     listed = sorted(rows, key=itemgetter(0))

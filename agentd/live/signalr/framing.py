@@ -10,9 +10,6 @@ END = b"\x1e"
 RECORD_LIMIT = 32 * 1024
 """The most bytes of a client's record, as in the reference server."""
 
-STREAM_OPENING = b":\r\n"
-"""The first bytes of a stream of server-sent events: some browsers report "open" only then."""
-
 
 class RecordReader:
     """Splits what a client sends into records, however it arrives."""
