@@ -290,7 +290,11 @@ async def collect_routes(
         *list_remote_routes(RemoteBotEndpoints(components.bots.get_bots)),
         *agent_api.routes(agent_endpoints),
         *commands_api.routes(
-            CommandEndpoints(components.engines.commands, components.worktrees.service.find_folder)
+            CommandEndpoints(
+                components.engines.commands,
+                components.worktrees.service.find_folder,
+                components.mcp_servers.directory.list_prompts,
+            )
         ),
         *chain.from_iterable(part.rows for part in parts),
         *config_files.build_routes(chats, agent.find_problem, problems),

@@ -127,6 +127,7 @@ def _build_folder_engines(
             engine,
             tools,
             partial(commands.find_called, folder=root, configured_only=name != "native"),
+            server_prompts=name == "native",
         )
         for name, engine in engines.items()
     }

@@ -1,11 +1,13 @@
 """The custom commands as the extended surface lists them."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Literal
 
 from msgspec import Struct
 
-from agentd.agent.custom_commands.model import CustomCommand, Source
+from agentd.agent.custom_commands.model import CustomCommand
 from agentd.agent.custom_commands.store import CommandDirectory
+from agentd.agent.mcp_servers.messages import ServerPrompt
 from agentd.core.errors import BadRequest, ConfigProblem, NotFound
 from agentd.core.ids import MAX_ID
 from agentd.http.access import RouteGroup
@@ -25,15 +27,16 @@ class CommandView(Struct, frozen=True, rename="camel"):
     """The model that it asks for; empty: the chat's."""
     allowed_tools: tuple[str, ...]
     """What other programs run without asking for it. Here it grants nothing."""
-    source: Source
+    source: Literal["config", "workspace", "mcp"]
     """``config``: of the daemon's configuration, for every engine; ``workspace``: of the project,
-    expanded by the native engine, and by the programs whose folder it is in."""
+    expanded by the native engine, and by the programs whose folder it is in; ``mcp``: a prompt of
+    an MCP server that works for the chat now, expanded by the native engine."""
     path: str
-    """Its file."""
+    """Its file; empty: it has none."""
 
 
 class CommandsView(Struct, frozen=True, rename="camel"):
-    """All commands by name, and the problems of their files."""
+    """All commands by name, then prompts of MCP servers, and the problems of the files."""
 
     commands: tuple[CommandView, ...]
     problems: tuple[ConfigProblem, ...]
@@ -42,21 +45,28 @@ class CommandsView(Struct, frozen=True, rename="camel"):
 class CommandEndpoints:
     """The endpoint ``/api/commands``; ``find_folder`` returns where a chat works.
 
-    An empty folder is the workspace.
+    An empty folder is the workspace. ``list_prompts`` returns the prompts of MCP servers that work
+    for a chat, each with its server.
     """
 
     def __init__(
-        self, commands: CommandDirectory, find_folder: Callable[[int], Awaitable[str]]
+        self,
+        commands: CommandDirectory,
+        find_folder: Callable[[int], Awaitable[str]],
+        list_prompts: Callable[[int], Iterable[tuple[str, ServerPrompt]]],
     ) -> None:
         self._commands = commands
         self._find_folder = find_folder
+        self._list_prompts = list_prompts
 
     async def list_commands(self, request: Request) -> Response:
-        """List the commands of the configuration, and those of a chat's folder."""
+        """List the commands of the configuration, of a chat's folder and of its MCP servers."""
         chat_id = request.get_int("chatId", 1, MAX_ID)
         folder = await self._find_folder(chat_id) if chat_id else ""
         found = await self._commands.get_commands(folder)
-        return Response(CommandsView(tuple(map(_make_view, found.all)), found.problems))
+        prompts = self._list_prompts(chat_id) if chat_id else ()
+        views = (*map(_make_view, found.all), *_make_prompt_views(prompts))
+        return Response(CommandsView(views, found.problems))
 
 
 def _make_view(command: CustomCommand) -> CommandView:
@@ -69,6 +79,12 @@ def _make_view(command: CustomCommand) -> CommandView:
         command.source,
         command.path,
     )
+
+
+def _make_prompt_views(prompts: Iterable[tuple[str, ServerPrompt]]) -> Iterable[CommandView]:
+    for server, prompt in sorted(prompts, key=lambda one: (one[0], one[1].name)):
+        name = f"{server}:{prompt.name}"
+        yield CommandView(name, prompt.description, prompt.hint, "", (), "mcp", "")
 
 
 def routes(endpoints: CommandEndpoints) -> tuple[Route, ...]:

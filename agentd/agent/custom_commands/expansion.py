@@ -1,7 +1,8 @@
-"""Expands a custom command for an engine: runs its command lines, reads its files.
+"""Expands a command for an engine: runs a custom command's lines and reads its files.
 
 A command line asks for permission as one of the model does; where it is not allowed, the text says
 so in its place. Only files that may be read unasked are included; any other path stays as it is.
+A prompt of an MCP server is a command, too, whose text the server gives.
 """
 
 import asyncio
@@ -51,13 +52,19 @@ class ExpandedPrompt(Struct, frozen=True):
 
 
 class CommandEngine:
-    """An engine whose prompts may call custom commands; ``find`` returns the one of a prompt."""
+    """An engine whose prompts may call commands; ``find`` returns the custom one of a prompt.
 
-    def __init__(self, engine: Engine, tools: Toolbox, find: FindCommand) -> None:
+    With ``server_prompts`` they may also call the prompts of MCP servers, by ``/server:name``.
+    """
+
+    def __init__(
+        self, engine: Engine, tools: Toolbox, find: FindCommand, *, server_prompts: bool = False
+    ) -> None:
         self.name = engine.name
         self._engine = engine
         self._tools = tools
         self._find = find
+        self._server_prompts = server_prompts
 
     def run(self, assignment: TurnRequest, approver: Approver) -> AsyncGenerator[EngineEvent, None]:
         """Run one prompt, expanded if it calls a command; see ``Engine``."""
@@ -70,8 +77,12 @@ class CommandEngine:
         self, called: Invocation, assignment: TurnRequest, approver: Approver
     ) -> AsyncGenerator[EngineEvent, None]:
         command = await self._find(assignment.prompt)
-        if command:
-            expansion = self._expand(command, called.arguments, assignment, approver)
+        if command or (self._server_prompts and ":" in called.name):
+            expansion = (
+                self._expand(command, called.arguments, assignment, approver)
+                if command
+                else self._expand_server_prompt(called, assignment, approver)
+            )
             async with aclosing(expansion) as steps:
                 async for step in steps:
                     if isinstance(step, ExpandedPrompt):
@@ -125,6 +136,26 @@ class CommandEngine:
         shown = sanitize(text)
         more = "…" if len(shown) > LONGEST_SHOWN else ""
         yield ToolUsed(COMMAND, typed, f"{command.path}\n\n{shown[:LONGEST_SHOWN]}{more}")
+        yield ExpandedPrompt(text)
+
+    async def _expand_server_prompt(
+        self, called: Invocation, assignment: TurnRequest, approver: Approver
+    ) -> AsyncGenerator[EngineEvent | ExpandedPrompt, None]:
+        """Expand a prompt of an MCP server; nothing if there is none of this name."""
+        server, _, name = called.name.partition(":")
+        try:
+            tools = await self._tools.open_mcp(assignment.chat_id, approver)
+            try:
+                text = await tools.get_prompt(server, name, called.arguments)
+            finally:
+                tools.close()
+        except AgentdError as error:
+            yield TurnFailed(". ".join(filter(None, (error.message, error.details))))
+            return
+        if text is None:
+            return
+        shown, typed = sanitize(text), sanitize(assignment.prompt.strip())
+        yield ToolUsed(COMMAND, typed, f"MCP server {server}\n\n{shown[:LONGEST_SHOWN]}")
         yield ExpandedPrompt(text)
 
     async def _run_line(

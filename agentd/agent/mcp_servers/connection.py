@@ -6,7 +6,7 @@ others refused: nobody lets a server use the model on its own account.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from itertools import count
 from typing import TypeAlias
 from urllib.request import pathname2url
@@ -14,12 +14,14 @@ from urllib.request import pathname2url
 from agentd.agent.mcp_servers.messages import (
     KNOWN_REVISIONS,
     MOST_PAGES,
+    MOST_PROMPTS,
     MOST_RESOURCES,
     MOST_TOOLS,
     JsonMap,
     RemoteResult,
     RemoteTool,
     RpcId,
+    ServerPrompt,
     ServerResource,
     build_initialize,
     encode_failure,
@@ -31,6 +33,8 @@ from agentd.agent.mcp_servers.messages import (
     get_string,
     iter_maps,
     read_call_result,
+    read_prompt,
+    read_prompt_result,
     read_resource,
     read_resource_result,
     read_tool,
@@ -70,6 +74,7 @@ class McpConnection:
         self.elicit: Elicit | None = None
         """Set while somebody can be asked."""
         self.tools: tuple[RemoteTool, ...] = ()
+        self.prompts: tuple[ServerPrompt, ...] = ()
         self.has_resources = False
         self.instructions = ""
         self.closed = ""
@@ -80,9 +85,10 @@ class McpConnection:
         self._pending: dict[RpcId, _Pending] = {}
         self._tasks = BackgroundTasks()
         self._tools_changed = False
+        self._prompts_changed = False
 
     async def open(self) -> None:
-        """Start or call the server, and list its tools; ``Unavailable`` says why not."""
+        """Start or call the server, list its tools and prompts; ``Unavailable`` says why not."""
         try:
             await self._transport.open(self._on_message, self._on_closed)
             opened = await self._request("initialize", build_initialize(), START_SECONDS)
@@ -98,6 +104,8 @@ class McpConnection:
             self.instructions = get_string(opened, "instructions", 2_000)
             if isinstance(capabilities.get("tools"), dict):
                 await self._list_tools()
+            self._prompts_changed = isinstance(capabilities.get("prompts"), dict)
+            await self.refresh_prompts()
         except BaseException:
             await self.close()
             raise
@@ -109,6 +117,22 @@ class McpConnection:
         self._tools_changed = False
         await self._list_tools()
         return True
+
+    async def refresh_prompts(self) -> None:
+        """List the prompts again if the server said that they changed."""
+        if not self._prompts_changed:
+            return
+        self._prompts_changed = False
+        try:
+            listed = await self._list("prompts/list", "prompts", MOST_PROMPTS)
+        except BadRequest:  # it can be used without them
+            return
+        self.prompts = tuple(prompt for prompt in map(read_prompt, listed) if prompt)
+
+    async def get_prompt(self, name: str, arguments: Mapping[str, str]) -> str:
+        """Return the text of a prompt; ``BadRequest`` has what the server refuses."""
+        params: JsonMap = {"name": name, "arguments": arguments}
+        return read_prompt_result(await self._request("prompts/get", params, self.server.seconds))
 
     async def call_tool(
         self, name: str, arguments: JsonMap, on_progress: OnProgress | None = None
@@ -234,6 +258,8 @@ class McpConnection:
     def _on_notification(self, method: str, params: JsonMap) -> None:
         if method == "notifications/tools/list_changed":
             self._tools_changed = True
+        elif method == "notifications/prompts/list_changed":
+            self._prompts_changed = True
         elif method == "notifications/progress":
             token = params.get("progressToken")
             pending = self._pending.get(token) if isinstance(token, int | str) else None

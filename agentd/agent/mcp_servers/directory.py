@@ -9,7 +9,7 @@ from agentd.agent.engine import Approver
 from agentd.agent.mcp_servers import store
 from agentd.agent.mcp_servers.chat_servers import ChatServers
 from agentd.agent.mcp_servers.decisions import ServerDecision
-from agentd.agent.mcp_servers.messages import RemoteTool
+from agentd.agent.mcp_servers.messages import RemoteTool, ServerPrompt
 from agentd.agent.mcp_servers.model import (
     McpServerSettings,
     McpSettings,
@@ -69,6 +69,10 @@ class McpDirectory:
     def count_running(self, name: str) -> int:
         """Return in how many chats a server of this name works, started by the daemon itself."""
         return self._pool.count_running(name) if self._pool else 0
+
+    def list_prompts(self, chat_id: int) -> list[tuple[str, ServerPrompt]]:
+        """Return the prompts of the servers that work for a chat now, each with its server."""
+        return self._pool.list_prompts(chat_id) if self._pool else []
 
     async def list_project(
         self, folder: str

@@ -29,6 +29,8 @@ MOST_TOOLS = 128
 MOST_TOOLS_OF_ALL = 256
 MOST_PAGES = 20
 MOST_RESOURCES = 200
+MOST_PROMPTS = 200
+MOST_ARGUMENTS = 20
 LONGEST_DESCRIPTION = 2_000
 LARGEST_SCHEMA = 24_000
 """Bytes of a tool's schema as JSON."""
@@ -39,6 +41,7 @@ MOST_IMAGES = 4
 LARGEST_IMAGE = 6 * 2**20
 """Characters of an image in Base64."""
 _IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+_PROMPT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _ODD = re.compile(r"[^A-Za-z0-9_-]+")
 
 
@@ -60,6 +63,26 @@ class ServerResource(Struct, frozen=True):
     name: str
     description: str
     media_type: str
+
+
+class PromptArgument(Struct, frozen=True):
+    """An argument of a server's prompt."""
+
+    name: str
+    required: bool
+
+
+class ServerPrompt(Struct, frozen=True):
+    """A prompt of a server, which a person calls by ``/server:name``."""
+
+    name: str
+    description: str
+    arguments: tuple[PromptArgument, ...]
+
+    @property
+    def hint(self) -> str:
+        """What is typed after its name: optional arguments in brackets."""
+        return " ".join(one.name if one.required else f"[{one.name}]" for one in self.arguments)
 
 
 class RemoteImage(Struct, frozen=True):
@@ -174,6 +197,21 @@ def read_resource(given: Mapping[str, object]) -> ServerResource | None:
     )
 
 
+def read_prompt(given: Mapping[str, object]) -> ServerPrompt | None:
+    """Return a prompt of a list; None if it has no name that can be typed."""
+    name = given.get("name")
+    if not isinstance(name, str) or not _PROMPT_NAME.fullmatch(name):
+        return None
+    arguments = tuple(
+        PromptArgument(argument, one.get("required") is True)
+        for one in iter_maps(given, "arguments")
+        if (argument := get_string(one, "name", 100))
+    )
+    described = get_string(given, "description", LONGEST_DESCRIPTION)
+    title = get_string(given, "title", 200)
+    return ServerPrompt(name, described or title or name, arguments[:MOST_ARGUMENTS])
+
+
 def name_tools(server: str, tools: Iterable[RemoteTool]) -> dict[str, RemoteTool]:
     """Return the tools by the names that a model gets: ``mcp__server__tool``.
 
@@ -204,6 +242,12 @@ def read_resource_result(result: Mapping[str, object]) -> RemoteResult:
     contents = [{"type": "resource", "resource": one} for one in iter_maps(result, "contents")]
     texts, images = _read_contents(contents)
     return RemoteResult(_join(texts), tuple(images))
+
+
+def read_prompt_result(result: Mapping[str, object]) -> str:
+    """Return the texts of the messages that ``prompts/get`` brought."""
+    contents = [get_map(one, "content") for one in iter_maps(result, "messages")]
+    return _join(_read_contents(contents)[0])
 
 
 def _read_contents(contents: Sequence[Mapping[str, object]]) -> tuple[list[str], list[RemoteImage]]:

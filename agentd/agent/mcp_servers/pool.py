@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from agentd.agent.mcp_servers.connection import McpConnection
 from agentd.agent.mcp_servers.http import HttpTransport
+from agentd.agent.mcp_servers.messages import ServerPrompt
 from agentd.agent.mcp_servers.model import ReadyServer
 from agentd.agent.mcp_servers.states import ServerStates
 from agentd.agent.mcp_servers.stdio import StdioTransport
@@ -61,6 +62,12 @@ class McpPool:
             for chat in chats
             for one in chat.servers.values()
         )
+
+    def list_prompts(self, chat_id: int) -> list[tuple[str, ServerPrompt]]:
+        """Return the prompts of the servers that a chat has running, each with its server."""
+        chat = self._chats.get(chat_id)
+        running = [one for one in chat.servers.values() if not one.closed] if chat else []
+        return [(one.server.name, prompt) for one in running for prompt in one.prompts]
 
     def end_project_server(self, name: str) -> None:
         """End a workspace's server in all chats; a turn under way does not start it again."""

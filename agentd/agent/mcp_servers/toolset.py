@@ -19,6 +19,7 @@ from agentd.agent.mcp_servers.messages import (
 )
 from agentd.agent.mcp_servers.model import ReadyServer
 from agentd.agent.mcp_servers.pool import WITHDRAWN, McpPool
+from agentd.agent.mcp_servers.prompts import fill_arguments
 from agentd.agent.mcp_servers.turn_tools import McpToolUse
 from agentd.agent.text import sanitize
 from agentd.core.errors import (
@@ -119,6 +120,17 @@ class McpToolset:
             if connection.closed != EXPIRED:
                 raise
         return await (await self._connect(server)).call_tool(tool.name, use.arguments)
+
+    async def get_prompt(self, server: str, name: str, arguments: str) -> str | None:
+        """Return the text of a server's prompt; None if there is none of this name."""
+        connection = self._connections.get(server)
+        if connection is None:
+            return None
+        await connection.refresh_prompts()
+        prompt = next((one for one in connection.prompts if one.name == name), None)
+        if prompt is None:
+            return None
+        return await connection.get_prompt(name, fill_arguments(server, prompt, arguments))
 
     def close(self) -> None:
         """Let the servers end when they are idle."""

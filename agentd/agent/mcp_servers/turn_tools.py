@@ -49,6 +49,13 @@ class McpTools(Protocol):
         """Ask for approval where needed, and run it; raises an ``AgentdError``."""
         ...
 
+    async def get_prompt(self, server: str, name: str, arguments: str) -> str | None:
+        """Return the text of a server's prompt; None if there is none of this name.
+
+        ``arguments`` is what was typed after the name. Raises an ``AgentdError``.
+        """
+        ...
+
     def close(self) -> None:
         """End the turn."""
         ...
@@ -71,6 +78,10 @@ class NoMcpTools:
     async def use(self, use: McpToolUse, approver: Approver, why: str) -> RemoteResult:
         """Raise ``NotFound``."""
         raise NotFound(f"There is no tool named {use.name}")
+
+    async def get_prompt(self, server: str, name: str, arguments: str) -> str | None:
+        """Return that there is none."""
+        return None
 
     def close(self) -> None:
         """Do nothing."""

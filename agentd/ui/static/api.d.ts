@@ -721,7 +721,7 @@ export type CommandView = {
   argumentHint: string;
   model: string;
   allowedTools: string[];
-  source: "config" | "workspace";
+  source: "config" | "mcp" | "workspace";
   path: string;
 };
 

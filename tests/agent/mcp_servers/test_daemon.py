@@ -48,6 +48,34 @@ def served(tmp_path: Path, supplier: Supplier) -> ServedAgent:
     return made
 
 
+def test_a_prompt_of_a_server_is_a_command(served: ServedAgent, supplier: Supplier) -> None:
+    supplier.script(Say("Here you are."), Say("Gladly."))
+    with served.running() as caller:
+        assert caller.client.get("/api/commands")["commands"] == []
+        chat = caller.create_chat('/tea:order "green tea"')
+        caller.wait_until_idle(chat)
+        (listed,) = caller.client.get(f"/api/commands?chatId={chat}")["commands"]
+        assert (listed["name"], listed["argumentHint"], listed["source"]) == (
+            "tea:order",
+            "tea",
+            "mcp",
+        )
+        assert listed["description"] == "Order a tea."
+        messages = caller.client.get(f"/api/chat/{chat}/messages")["messages"]
+        said = [(one["role"], one["content"]) for one in messages]
+        assert said[0] == ("user", '/tea:order "green tea"')
+        assert "MCP server tea\n\nBring me green tea." in said[1][1]
+        caller.append(chat, "/tea:order")
+        (*_, failed) = caller.wait_until_idle(chat)
+        assert failed["role"] == "error"
+        assert "tea is missing. Write /tea:order tea" in failed["content"]
+        caller.append(chat, "/tea:nothing at all")
+        caller.wait_until_idle(chat)
+    first, second = supplier.requests
+    assert "Bring me green tea." in str(first.body) and "/tea:order" not in str(first.body)
+    assert "/tea:nothing at all" in str(second.body), "what no server has is sent as it is"
+
+
 WAITS = "while ! test -e go; do sleep 0.02; done; exec"
 
 
