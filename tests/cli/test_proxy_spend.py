@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 
@@ -162,7 +162,7 @@ def test_the_log_is_followed() -> None:
     with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=os.getcwd()) as following:
         assert following.stdout
         assert json.loads(following.stdout.readline())["id"] == "r-4"
-        now = SystemClock().now()
+        now = format_iso(datetime.now(UTC))  # the program's own clock is not stopped
         path = Path(layout.get_ledger_day_path(now[:10]))
         with path.open("ab") as file:
             for number, key in ((10, "laptop"), (11, "robot")):
