@@ -43,6 +43,10 @@ checks.positive_data_acceptance.expected-statuses = ["2xx", 400, 403]
 include-path-regex = "^/api/(remote/)?chats$"
 checks.positive_data_acceptance.expected-statuses = ["2xx", 400, 409]
 [[operations]]
+# An output schema, which the offline engine of this daemon cannot hold its replies to.
+include-path-regex = "^/api/(remote/chats/.*/queue|chat/.*/send)$"
+checks.positive_data_acceptance.expected-statuses = ["2xx", 400, 404, 409, 412]
+[[operations]]
 # Another version, and ids of prompts that are not in the queue or come twice.
 include-operation-id = "remote_replace_queue"
 checks.positive_data_acceptance.expected-statuses = ["2xx", 400, 404, 412]
