@@ -195,9 +195,9 @@ class RequestHead:
             )
         query = _read_query_key(self.query, "api_key") if self.group is RouteGroup.LIVE else None
         header = self.headers.get("X-API-Key")
-        if self.route and self.route.takes_bearer_key and not self._login.by_cookie:
-            sent = dict.fromkeys(key for key in (header, self._login.token) if key is not None)
-            header = ", ".join(sent) if sent else None  # two different ones match nothing
+        takes_bearer = self.route is not None and self.route.takes_bearer_key
+        if header is None and takes_bearer and not self._login.by_cookie:
+            header = self._login.token
         return Credentials(header, query, self._login.token)
 
     def check_content_type(self, route: Route) -> None:
