@@ -11,12 +11,12 @@ from typing import Any
 import msgspec
 
 from agentd.core.errors import BadRequest
+from agentd.system.installed import get_install_command
 
 LARGEST_SCHEMA = 64 * 1024
 """Bytes of JSON."""
 _LONGEST_REASON = 500
 _NO_LIBRARY = "This daemon cannot check replies: its library jsonschema is missing."
-_INSTALL = "Install it: pip install 'agentd[schema]'"
 
 
 def parse_output_schema(schema: dict[str, object], where: str = "outputSchema") -> str:
@@ -66,7 +66,7 @@ def _load(name: str) -> Any:
     try:
         return import_module(name)
     except ImportError:
-        raise BadRequest(_NO_LIBRARY, _INSTALL) from None
+        raise BadRequest(_NO_LIBRARY, f"Install it: {get_install_command('schema')}") from None
 
 
 def _shorten(said: object) -> str:

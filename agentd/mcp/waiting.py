@@ -4,6 +4,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
+from itertools import count
 
 from msgspec import Struct
 
@@ -89,11 +90,10 @@ class ChatWaiter:
         deadline = now() + call.seconds
         with self._collect_notes(call.chat_id, signal) as notes:
             await dialogue.record_given(await self._list_questions(call.chat_id))
-            count = 0
+            numbers = count(1)
             while True:
                 for note in _take(notes, call.progress_token):
-                    count += 1
-                    yield _make_progress(call.progress_token, count, note)
+                    yield _make_progress(call.progress_token, next(numbers), note)
                 questions = await self._list_questions(call.chat_id)
                 async for message in dialogue.go_on(questions):
                     yield message
@@ -107,6 +107,8 @@ class ChatWaiter:
                     break
                 if not await signal.wait(min(left, self._keep_alive)):
                     yield None
+            for note in _take(notes, call.progress_token):  # what came while it was looked at
+                yield _make_progress(call.progress_token, next(numbers), note)
             for message in dialogue.withdraw():
                 yield message
         yield await self._describe(call.chat_id)

@@ -90,6 +90,7 @@ NOT_LOADED = (
     "http://www.w3.org/2000/svg",
     "https://api.telegram.org",
     "https://example.org/alerts",
+    "https://docs.example/mcp",
 )
 """A namespace, and what forms propose."""
 

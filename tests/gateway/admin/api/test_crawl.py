@@ -87,6 +87,7 @@ def get_every_page(manager: Client) -> dict[str, Reply]:
         "models/{name}": ["models/by-chat"],
         "keys/{id}": [f"keys/{ids['canary']}"],
         "secret-rules/{id}": ["secret-rules/canary"],
+        "requests/stream": ["requests/stream?to=2020-01-01"],
     }
     found = {}
     for path, methods in result.items():
