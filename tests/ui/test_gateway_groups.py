@@ -99,6 +99,7 @@ def test_the_log_is_filtered_by_owner_and_tag(gus: Person, gateway: GatewaySite)
     page.get_by_role("button", name="Filter", exact=True).click()
     dialog = page.get_by_role("dialog")
     suggested = dialog.locator("#known-owners option")
+    expect(suggested).to_have_count(2)
     assert suggested.evaluate_all("all => all.map((one) => one.value)") == ["ann", "bob"]
     dialog.get_by_label("Owner").fill("ann")
     dialog.get_by_label("Tag", exact=True).fill("research")
