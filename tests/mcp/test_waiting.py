@@ -36,4 +36,8 @@ async def test_what_happens_just_before_the_outcome_is_told(layout, monkeypatch)
             *told, outcome = [one async for one in waiter.wait(call, StreamSignal(), None)]
     assert isinstance(outcome, ChatOutcome) and outcome.idle
     (progress,) = told
-    assert progress["params"] == {"progressToken": "p", "progress": 1, "message": "tool: Tool: edit"}
+    assert progress["params"] == {
+        "progressToken": "p",
+        "progress": 1,
+        "message": "tool: Tool: edit",
+    }
