@@ -27,6 +27,8 @@ from tests.benchmarks.states import Maker
 PART = 100
 """The short ledger has this part of the long one's requests."""
 MODELS, CHANNELS, KEYS = 200, 40, 1000
+OF_NOW = ("reports/limits", "reports/soft-limits")
+"""Reports that are of no days."""
 PAGE = 10
 """Lines of a page."""
 PREFIX = "/api/agent/"
@@ -109,7 +111,7 @@ def _is_list(document: dict[str, Any], operation: dict[str, Any] | None) -> bool
 
 def _build_queries(path: str, books: Books) -> list[str]:
     """Return what is added to a path: nothing, and for reports also all closed days."""
-    if not path.startswith("reports/") or path.startswith("reports/limits"):
+    if not path.startswith("reports/") or path.startswith(OF_NOW):
         return [""]
     return ["", f"{'&' if '?' in path else '?'}from={books.first}&to={books.last}"]
 
