@@ -164,7 +164,10 @@ WHOLE = re.compile(
 SLOW = frozenset(
     (
         "agent/engines/acp/test_package.py",
+        "agent/mcp_servers/test_connection.py",
+        "agent/processes/test_table.py",
         "auth/test_key_store.py",
+        "fuzz/test_fuzz.py",
         "gateway/secrets/test_hostile.py",
         "gateway/secrets/test_loosened.py",
         "storage/test_checksummed_json.py",
