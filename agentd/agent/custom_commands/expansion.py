@@ -46,7 +46,7 @@ FindCommand = Callable[[str], Awaitable[CustomCommand | None]]
 
 
 class ExpandedPrompt(Struct, frozen=True):
-    """What is sent in the place of a command."""
+    """The text that replaces a command."""
 
     text: str
 

@@ -175,7 +175,7 @@ class _Filler:
     def __init__(self, arguments: str) -> None:
         self.used = False
         self._all = arguments
-        self._words = _split(arguments)
+        self._words = split_words(arguments)
         self._named = {
             found[1]: found[2] for word in self._words if (found := _NAMED.fullmatch(word))
         }
@@ -201,7 +201,7 @@ class _Filler:
         return self._words[index] if index < len(self._words) else ""
 
 
-def _split(arguments: str) -> list[str]:
+def split_words(arguments: str) -> list[str]:
     """Split arguments as a shell does; by white space where quotes are not closed."""
     try:
         return shlex.split(arguments)

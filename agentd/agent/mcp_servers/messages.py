@@ -81,7 +81,7 @@ class ServerPrompt(Struct, frozen=True):
 
     @property
     def hint(self) -> str:
-        """What is typed after its name: optional arguments in brackets."""
+        """The names of its arguments, those that are optional in brackets."""
         return " ".join(one.name if one.required else f"[{one.name}]" for one in self.arguments)
 
 

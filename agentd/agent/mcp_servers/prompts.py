@@ -1,8 +1,8 @@
-"""What is typed after the name of a server's prompt, as the arguments that it declares. Pure."""
+"""Parses the text after the name of a server's prompt into the arguments it declares. Pure."""
 
 import re
-import shlex
 
+from agentd.agent.custom_commands.model import split_words
 from agentd.agent.mcp_servers.messages import ServerPrompt
 from agentd.core.errors import BadRequest
 
@@ -18,7 +18,7 @@ def fill_arguments(server: str, prompt: ServerPrompt, typed: str) -> dict[str, s
     names = [one.name for one in prompt.arguments]
     filled: dict[str, str] = {}
     rest: list[str] = []
-    for word in _split(typed):
+    for word in split_words(typed):
         named = _NAMED.fullmatch(word)
         if named and named[1] in names:
             filled[named[1]] = named[2]
@@ -34,11 +34,3 @@ def fill_arguments(server: str, prompt: ServerPrompt, typed: str) -> dict[str, s
         what = f"{', '.join(missing)} is missing" if missing else "it takes no arguments like these"
         raise BadRequest(f"The prompt {prompt.name} of {server}: {what}", f"Write {usage}")
     return filled
-
-
-def _split(typed: str) -> list[str]:
-    """Split as a shell does; by white space where quotes are not closed."""
-    try:
-        return shlex.split(typed)
-    except ValueError:
-        return typed.split()
