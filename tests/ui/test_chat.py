@@ -12,7 +12,7 @@ from agentd.agent.engine import (
 from tests.support.daemon import Client, Serving, until
 from tests.ui.support import Person, TalkingEngine, find_prompt_box, person
 
-from playwright.sync_api import Browser, Page, Route, expect  # isort: skip
+from playwright.sync_api import Browser, Locator, Page, Route, expect  # isort: skip
 
 
 def send_prompt(page: Page, text: str) -> None:
@@ -84,6 +84,54 @@ def test_steps_fold_into_a_line_when_the_turn_is_done(
     expect(step).to_be_visible()
 
 
+def test_what_is_pressed_is_clicked_though_a_message_comes_meanwhile(
+    ada: Person, site: Serving, talking: TalkingEngine
+) -> None:
+    client = site.client()
+    chat, prompt = create_busy_chat(client, talking)
+    page = ada.open(f"/{chat}")
+    talking.say(prompt, ToolUsed("read_file", "path=a.txt", "one\ntwo"), ReplyCompleted("done"))
+    folded = page.get_by_role("button", name="Worked")
+    expect(folded).to_be_visible()
+    press(page, folded)
+    client.post(f"/api/remote/chats/{chat}/queue", {"prompt": "more"})
+    expect(page.locator(".prose", has_text="echo: more")).to_be_visible()
+    page.mouse.up()
+    expect(page.get_by_role("button", name="Read a.txt")).to_be_visible()
+
+
+def test_what_is_pressed_in_the_search_is_opened_though_more_is_found_meanwhile(
+    ada: Person, site: Serving
+) -> None:
+    chat = site.client().create_chat(title="Walrus")
+    held = list[Route]()
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    ada.context.route(re.compile("/api/chats.*text=walrus"), hold)
+    page = ada.open("/inbox")
+    page.locator(".chats .item").first.wait_for()
+    page.keyboard.press("Control+k")
+    page.get_by_role("combobox").fill("walrus")
+    until(lambda: page.evaluate("1") and held)
+    found = page.get_by_role("option", name="Walrus")
+    press(page, found)
+    node = found.element_handle()
+    with page.expect_response(lambda answer: "text=walrus" in answer.url):
+        held[0].continue_()
+    page.evaluate("new Promise((done) => setTimeout(done))")
+    assert node.evaluate("(row) => row.isConnected")
+    page.mouse.up()
+    expect(page).to_have_url(re.compile(rf"/{chat}$"))
+
+
+def press(page: Page, button: Locator) -> None:
+    """Press the mouse upon it, and do not let it go."""
+    button.hover()
+    page.mouse.down()
+
+
 def test_a_question_is_answered_by_a_key_with_a_note(
     ada: Person, site: Serving, talking: TalkingEngine
 ) -> None:
@@ -119,6 +167,7 @@ def test_what_is_always_allowed_in_a_chat_is_not_asked_again(
     """Row 19."""
     chat, prompt = create_busy_chat(site.client(), talking)
     page = ada.open(f"/{chat}")
+    answered = len(talking.answers)
     talking.say(prompt, Question("shell", "run_command", "make always"))
     card = page.get_by_role("region", name="A question of the agent")
     expect(card).to_contain_text("make always")
@@ -126,10 +175,9 @@ def test_what_is_always_allowed_in_a_chat_is_not_asked_again(
     card.get_by_role("button", name="Always…").click()
     page.get_by_role("menuitem", name="Allow this in this chat").click()
     expect(card).to_have_count(0)
-    answered = len(talking.answers)
     talking.say(prompt, Question("shell", "run_command", "make always"), ReplyCompleted("built"))
     expect(page.locator(".prose", has_text="built")).to_be_visible()
-    assert talking.answers[answered - 1 :] == [True, True]
+    assert talking.answers[answered:] == [True, True]
 
 
 def test_a_question_to_the_person_is_answered_by_a_choice_or_in_words(

@@ -90,7 +90,7 @@ def move_by(page: Page, how: str) -> None:
             page.keyboard.press("Control+k")
             page.get_by_role("combobox").fill(WORD)
             page.get_by_role("option", name=re.compile("pier 3")).click()
-            expect(page.get_by_text(f"The {WORD} is on pier 3.")).to_be_in_viewport()
+            expect(script.get_by_text(f"The {WORD} is on pier 3.")).to_be_in_viewport()
         case "away and back":
             page.locator(".chats .item", has_text="Another chat").click()
             expect(page.get_by_role("heading", name="Another chat")).to_be_visible()

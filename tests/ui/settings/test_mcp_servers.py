@@ -58,6 +58,8 @@ def test_a_server_is_added_tried_out_edited_switched_off_and_removed(
     expect(dialog.get_by_label("Variables")).to_have_value("TOKEN=****cdef\nOTHER=env:OTHER")
     dialog.get_by_label("Variables").fill("TOKEN=****cdef")
     dialog.get_by_role("button", name="Save").click()
+    expect(dialog).to_have_count(0)
+    expect(row).not_to_contain_text("OTHER")
     expect(row).to_contain_text("with TOKEN")
     assert SECRET in read_servers(site) and "OTHER" not in read_servers(site)
     choose_action(page, "tea", "Try it out")

@@ -102,10 +102,48 @@ function appendDynamic(parent, child) {
     const fragment = document.createDocumentFragment();
     append(fragment, [child()]);
     const next = [...fragment.childNodes];
-    for (const node of shown) if (!next.includes(node)) node.remove();
-    end.before(fragment);
-    shown = next;
+    return unlessPressed(shown, () => {
+      for (const node of shown) if (!next.includes(node)) node.remove();
+      end.before(fragment);
+      shown = next;
+    });
   });
+}
+
+/** What the mouse presses now: a click is lost if this is replaced before the button is up. @type {Node | null} */
+let pressed = null;
+/** Changes that wait until then. @type {Set<() => void>} */
+const held = new Set();
+
+function letGo() {
+  pressed = null;
+  const changes = [...held];
+  held.clear();
+  for (const change of changes) change();
+}
+
+addEventListener("pointerdown", ({ target, pointerType, button }) => {
+  letGo();
+  if (target instanceof Node && pointerType === "mouse" && button === 0) pressed = target;
+}, true);
+addEventListener("click", () => (pressed = null), true);
+for (const name of ["pointerup", "pointercancel", "contextmenu"]) {
+  addEventListener(name, () => {
+    const was = pressed;
+    setTimeout(() => (!pressed || pressed === was) && letGo());
+  }, true);
+}
+
+/**
+ * Replace nodes now, or, if the mouse presses what is in one of them, once it was let go and has clicked.
+ * @param {readonly Node[]} nodes
+ * @param {() => void} change
+ * @returns {void | (() => void)} forgets the change, if it waits
+ */
+export function unlessPressed(nodes, change) {
+  if (!pressed?.isConnected || !nodes.some((node) => node.contains(pressed))) return change();
+  held.add(change);
+  return () => void held.delete(change);
 }
 
 /**

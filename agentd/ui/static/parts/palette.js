@@ -1,7 +1,7 @@
 /** Ctrl K: finds pages, chats and actions by some letters; chats also by what was said in them. */
 
 import { ApiError, get, may } from "../core/api.js";
-import { el, fill, icon } from "../core/el.js";
+import { el, fill, icon, unlessPressed } from "../core/el.js";
 import { navigate } from "../core/router.js";
 import { shortTime } from "../core/time.js";
 import { chats } from "../agent/chats.js";
@@ -38,7 +38,7 @@ export function showPalette() {
       if (!(error instanceof ApiError)) throw error; // they are left out
     });
 
-    const show = (/** @type {Entry[]} */ entries, searches = false) => {
+    const show = (/** @type {Entry[]} */ entries, searches = false) => void unlessPressed([results], () => {
       shown = entries;
       chosen = Math.min(chosen, Math.max(0, shown.length - 1));
       let group = "";
@@ -51,7 +51,7 @@ export function showPalette() {
       }) : el("li", { class: "none", role: "presentation" }, searches ? "Searching…" : "Nothing found"));
       input.setAttribute("aria-activedescendant", shown.length ? `found-${chosen}` : "");
       results.querySelector("[aria-selected=true]")?.scrollIntoView({ block: "nearest" });
-    };
+    });
     const run = (/** @type {Entry} */ entry) => {
       close();
       entry.run();
