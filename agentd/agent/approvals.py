@@ -247,10 +247,13 @@ def _join_reasons(question: Question) -> str:
 
 def _to_answer(decided: Approval) -> ApprovalAnswer:
     if decided.state == "allowed":
-        return ApprovalAnswer(True, decided.session, decided.note, decided.note, by_person=True)
-    said = decided.note if decided.state == "denied" else ""
-    by_person = decided.state == "denied"
-    return ApprovalAnswer(False, reason=decided.note or BY_PERSON, note=said, by_person=by_person)
+        note, by = decided.note, decided.answered_by
+        return ApprovalAnswer(True, decided.session, note, note, by_person=True, by=by)
+    why = decided.note or BY_PERSON
+    if decided.state != "denied":
+        return ApprovalAnswer(False, reason=why)
+    by = decided.answered_by
+    return ApprovalAnswer(False, reason=why, note=decided.note, by_person=True, by=by)
 
 
 def _make_not_open_error(chat_id: int, number: int) -> NotFound:

@@ -201,6 +201,8 @@ class ApprovalAnswer(Struct, frozen=True):
     """The person's own words, which ``reason`` has too; empty: nothing was said."""
     by_person: bool = False
     """True if a person decided, not a rule or the deadline."""
+    by: str = ""
+    """Which person: ``user:anna``, ``key:laptop``, ``bot:team``."""
 
 
 OccupySlot: TypeAlias = Callable[[bool], None]

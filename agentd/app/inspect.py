@@ -5,8 +5,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator
 
-from agentd.agent.hooks.store import load_decisions as load_hook_decisions
-from agentd.agent.mcp_servers.decisions import load_decisions
+from agentd.agent.workspace_decisions import open_hook_decisions, open_server_decisions
 from agentd.app.state import read_format, read_marks
 from agentd.auth.session_store import SessionFile
 from agentd.chats.journal_reader import JournalDamage
@@ -85,15 +84,16 @@ def find_silent_corruption(layout: Layout) -> list[ConfigProblem]:
 def find_state_problems(layout: Layout) -> list[ConfigProblem]:
     """Return the problems of the state folder's files, chats excepted. Blocking."""
     found: list[ConfigProblem] = []
+    decisions = (layout.mcp_decisions_lock, layout.hook_decisions_lock)
     locks = (layout.keys_lock, layout.access_keys_lock, layout.management_keys_lock)
-    for lock in (layout.daemon_lock, layout.mcp_decisions_lock, *locks):
+    for lock in (layout.daemon_lock, *decisions, *locks):
         if os.path.lexists(lock) and not os.path.isfile(lock):
             found.append(ConfigProblem(lock, 0, f"is not a file: move it away ({_LOCK_HELP})"))
     found += collect_problems(lambda: read_format(layout))
     found += collect_problems(lambda: read_marks(layout))
     found += collect_problems(SessionFile(layout).load)
-    found += collect_problems(lambda: load_decisions(layout))
-    found += collect_problems(lambda: load_hook_decisions(layout))
+    found += collect_problems(open_server_decisions(layout).load)
+    found += collect_problems(open_hook_decisions(layout).load)
     found += collect_problems(LabelChangeFile(layout).load)
     found += collect_problems(PushFile(layout).load)
     found += collect_problems(AlertFile(layout).load)

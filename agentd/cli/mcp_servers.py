@@ -11,11 +11,11 @@ from collections.abc import Sequence
 import msgspec
 
 from agentd.agent.mcp_servers import store
-from agentd.agent.mcp_servers.decisions import ServerDecision, load_decisions, withdraw_decision
 from agentd.agent.mcp_servers.directory import McpDirectory
 from agentd.agent.mcp_servers.messages import RemoteTool
 from agentd.agent.mcp_servers.model import DEFAULT_SECONDS, McpServerSettings
 from agentd.agent.mcp_servers.views import make_check_view, make_form
+from agentd.agent.workspace_decisions import WorkspaceDecision, open_server_decisions
 from agentd.cli.options import (
     Subcommands,
     add_json_option,
@@ -123,7 +123,7 @@ def run(args: argparse.Namespace) -> int:
         case "test":
             return _test(args, layout)
         case "decisions":
-            _list_decisions(load_decisions(layout), as_json=args.json)
+            _list_decisions(open_server_decisions(layout).load(), as_json=args.json)
         case "withdraw":
             _withdraw(args, layout)
         case _:
@@ -199,7 +199,7 @@ async def _list_tools(
         return await McpDirectory(layout, os.environ, "").list_tools(server, folder)
 
 
-def _list_decisions(decisions: Sequence[ServerDecision], *, as_json: bool) -> None:
+def _list_decisions(decisions: Sequence[WorkspaceDecision], *, as_json: bool) -> None:
     if as_json:
         print(json.dumps([_to_plain(one) for one in decisions]))
     elif decisions:
@@ -208,7 +208,7 @@ def _list_decisions(decisions: Sequence[ServerDecision], *, as_json: bool) -> No
         print("nothing was decided about servers of a .mcp.json", file=sys.stderr)
 
 
-def _to_plain(decision: ServerDecision) -> dict[str, object]:
+def _to_plain(decision: WorkspaceDecision) -> dict[str, object]:
     outcome = "allowed" if decision.allowed else "denied"
     return {
         "id": decision.digest,
@@ -218,14 +218,14 @@ def _to_plain(decision: ServerDecision) -> dict[str, object]:
     }
 
 
-def _describe_decision(one: ServerDecision) -> tuple[str, str, str, str]:
+def _describe_decision(one: WorkspaceDecision) -> tuple[str, str, str, str]:
     return one.digest[:_SHORT_ID], "allowed" if one.allowed else "denied", one.at, one.name
 
 
 def _withdraw(args: argparse.Namespace, layout: Layout) -> None:
     """Withdraw the decision with this id or the beginning of it, or all about this name."""
     wanted = args.decision
-    known = load_decisions(layout)
+    known = open_server_decisions(layout).load()
     named = [one for one in known if one.name == wanted]
     found = named or [one for one in known if len(wanted) >= 4 and one.digest.startswith(wanted)]
     if not found:
@@ -236,6 +236,6 @@ def _withdraw(args: argparse.Namespace, layout: Layout) -> None:
     if not named and len(found) > 1:
         raise BadRequest(f'Several decisions begin with "{wanted[:100]}"')
     for one in found:
-        withdraw_decision(layout, one.digest)
+        open_server_decisions(layout).withdraw(one.digest)
     text = f"{found[0].name} is asked about again"
     print_result(text, [_to_plain(one) for one in found], as_json=args.json)

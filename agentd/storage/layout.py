@@ -163,6 +163,11 @@ class Layout(Struct, frozen=True):
         return join(self.state, "hook-decisions.json")
 
     @property
+    def hook_decisions_lock(self) -> str:
+        """Held while what was decided about hooks is changed."""
+        return join(self.state, "hook-decisions.lock")
+
+    @property
     def builds_settings(self) -> str:
         """The builds, written by hand."""
         return join(self.config, "builds.yml")

@@ -56,6 +56,18 @@ class ServedAgent:
         return find_marked(generation)
 
 
+def build_native(folder: Path, supplier_url: str, **settings: Any) -> ServedAgent:
+    """Return a daemon whose native engine works with a scripted supplier."""
+    models = {
+        "suppliers": {"acme": {"dialect": "anthropic", "url": supplier_url, "key": "sk-1"}},
+        "models": [{"name": "m", "engine": "native", "model": "large", "supplier": "acme"}],
+        "default": "m",
+    }
+    made = ServedAgent(folder, models, **settings)
+    (folder / "config" / "models.yml").chmod(0o600)
+    return made
+
+
 class Caller:
     """The requests that a person's program sends to the daemon."""
 

@@ -85,7 +85,7 @@ async def test_a_question_is_shown_waits_and_is_answered_by_a_person(layout):
         )
         assert (answered.state, answered.answered_by) == ("allowed", "user:anna")
         assert (await services.chats.wait_until_idle(number, 60)).outcome == "completed"
-        assert engine.answers == [ApprovalAnswer(True, by_person=True)]
+        assert engine.answers == [ApprovalAnswer(True, by_person=True, by="user:anna")]
         assert list_updates(services) == [(question.id, "open"), (question.id, "allowed")]
         await dispatcher.stop(0)
 
@@ -100,7 +100,7 @@ async def test_a_denial_shows_the_engine_what_the_person_said(layout):
         )
         await services.chats.wait_until_idle(number, 60)
         assert engine.answers == [
-            ApprovalAnswer(False, reason="not on Fridays", note="not on Fridays", by_person=True)
+            ApprovalAnswer(False, False, "not on Fridays", "not on Fridays", by_person=True, by=ME)
         ]
         assert (await services.chats.get(number)).agent.granted == ()
         await dispatcher.stop(0)
@@ -166,7 +166,9 @@ async def test_what_a_person_says_to_what_is_allowed_is_told_to_the_engine(layou
         assert question.choices == ("red", "blue")
         await approvals.answer(number, question.id, allowed=True, session=False, note="blue", by=ME)
         await services.chats.wait_until_idle(number, 60)
-        assert engine.answers == [ApprovalAnswer(True, reason="blue", note="blue", by_person=True)]
+        assert engine.answers == [
+            ApprovalAnswer(True, False, "blue", "blue", by_person=True, by=ME)
+        ]
         assert (await services.history(number))[1].text == "Which?"
         await dispatcher.stop(0)
 
@@ -336,7 +338,7 @@ async def test_an_answer_reaches_the_engine_though_who_gave_it_left(layout, slow
         answering.cancel()
         await asyncio.wait([answering])
         may_end.set()
-        await until(lambda: engine.answers == [ApprovalAnswer(True, by_person=True)])
+        await until(lambda: engine.answers == [ApprovalAnswer(True, by_person=True, by=ME)])
         assert (await services.chats.wait_until_idle(number, 60)).outcome == "completed"
         assert list_updates(services) == [(question.id, "open"), (question.id, "allowed")]
         await dispatcher.stop(0)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agentd.agent.mcp_servers.decisions import ServerDecision, keep_decision, load_decisions
+from agentd.agent.workspace_decisions import WorkspaceDecision, open_server_decisions
 from agentd.cli.main import main
 from agentd.storage.layout import Layout
 from tests.support.paths import REPOSITORY
@@ -96,7 +96,7 @@ def test_decisions_are_listed_and_withdrawn_by_name_or_id(
     layout: Layout, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name, digest in (("shop", "a" * 64), ("shop", "b" * 64), ("lint", "ab" * 32)):
-        keep_decision(layout, ServerDecision(name, digest, name == "shop", AT))
+        open_server_decisions(layout).keep(WorkspaceDecision(name, digest, name == "shop", AT))
     assert call("decisions") == 0
     assert f"{'a' * 12}  allowed  {AT}  shop" in capsys.readouterr().out
     assert call("decisions", "--json") == 0
@@ -105,6 +105,6 @@ def test_decisions_are_listed_and_withdrawn_by_name_or_id(
     }
     assert call("withdraw", "aba") == 1, "an id of three characters is too short"
     assert call("withdraw", "abab") == 0
-    assert [one.name for one in load_decisions(layout)] == ["shop", "shop"]
+    assert [one.name for one in open_server_decisions(layout).load()] == ["shop", "shop"]
     assert call("withdraw", "shop") == 0
-    assert not load_decisions(layout)
+    assert not open_server_decisions(layout).load()

@@ -5,9 +5,11 @@ import contextlib
 import os
 from pathlib import Path
 
-from agentd.agent.hooks.store import HookDecision
-from agentd.agent.hooks.store import keep_decision as keep_hook_decision
-from agentd.agent.mcp_servers.decisions import ServerDecision, keep_decision
+from agentd.agent.workspace_decisions import (
+    WorkspaceDecision,
+    open_hook_decisions,
+    open_server_decisions,
+)
 from agentd.app import daemon
 from agentd.auth import password, roles
 from agentd.auth.key import issue_key
@@ -50,8 +52,8 @@ def fill(layout: Layout) -> None:
     waits = AlertDelivery(target="nobody", not_before=AT)
     alert = Alert(id="alert_1", at=AT, kind="channel_down", text="one failed", deliveries=(waits,))
     AlertFile(layout).save(AlertsJson(firing=(fired,), alerts=(alert,)))
-    keep_decision(layout, ServerDecision("lint", "ab" * 32, allowed=True, at=AT))
-    keep_hook_decision(layout, HookDecision("a", "ab" * 32, allowed=True, at=AT))
+    open_server_decisions(layout).keep(WorkspaceDecision("lint", "ab" * 32, allowed=True, at=AT))
+    open_hook_decisions(layout).keep(WorkspaceDecision("a", "ab" * 32, allowed=True, at=AT))
     Path(layout.builds_settings).write_text("builds:\n  b:\n    command: ['true']\n")
 
     async def run_daemon() -> None:

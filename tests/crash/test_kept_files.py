@@ -68,6 +68,7 @@ def test_the_folder_has_a_file_of_every_family_that_matters(filled: Layout) -> N
     for wanted in ("FORMAT", "ids.json", "runs.json", "index.json", "keys.yml", "revoked.json",
                    "sessions.json", "push.json", "people/ann.yml", "daemon.lock", "schedules.json",
                    "mcp-decisions.json", "mcp-decisions.lock", "hook-decisions.json",
+                   "hook-decisions.lock",
                    "chats/1/journal.jsonl", "proxy/seed",
                    "proxy/changes.jsonl", "proxy/undo/1.enc", "proxy/access-keys.yml",
                    "proxy/management-keys.yml", "proxy/management-keys.revoked.json",

@@ -1,18 +1,13 @@
-"""``hooks.yml``, the files of workspaces, and what persons decided about these.
+"""``hooks.yml``, and the files of workspaces, whose hooks a person is asked about.
 
-The hooks of a workspace are asked about once for each content: what was allowed runs without
-another question until the file's hooks change. Where nobody answers they do not run, and are not
-asked about again in this chat by this run of the daemon.
+What was decided is kept in ``hook-decisions.json`` of the state folder.
 """
 
 import asyncio
 import os
-from typing import Literal
+from collections.abc import Callable
+from functools import partial
 
-import msgspec
-from msgspec import Struct
-
-from agentd.agent.approvals import BY_NOBODY
 from agentd.agent.engine import Approver, Question
 from agentd.agent.hooks.model import (
     WORKSPACE_FILES,
@@ -22,33 +17,15 @@ from agentd.agent.hooks.model import (
     parse_workspace_file,
     validate,
 )
-from agentd.core.clock import Clock, SystemClock, Timestamp
-from agentd.core.errors import AgentdError, ConfigError, ConfigProblem
+from agentd.agent.workspace_decisions import DecisionMaker, open_hook_decisions
+from agentd.core.errors import AgentdError, ConfigError
 from agentd.storage import document
 from agentd.storage.layout import Layout
 from agentd.storage.yaml import reader as yaml_reader
 
 LARGEST_FILE = 256 * 1024
-MOST_DECISIONS = 500
-"""The oldest ones are forgotten, and asked about again."""
 TOOL = "workspace_hooks"
 """The tool in the question about the hooks of a workspace."""
-
-
-class HookDecision(Struct, frozen=True):
-    """A person's decision about hooks with this content."""
-
-    name: str
-    digest: str
-    allowed: bool
-    at: Timestamp
-
-
-class HookDecisions(Struct, frozen=True):
-    """The content of ``hook-decisions.json``."""
-
-    decisions: tuple[HookDecision, ...] = ()
-    format: Literal[1] = 1
 
 
 def load(layout: Layout) -> HookSettings:
@@ -63,37 +40,11 @@ def load(layout: Layout) -> HookSettings:
     return yaml_reader.load_yaml(path, found.data, HookSettings, validate)
 
 
-def load_decisions(layout: Layout) -> tuple[HookDecision, ...]:
-    """Return what was decided, the oldest first; ``ConfigError`` if the file is damaged.
-
-    Blocking.
-    """
-    path = layout.hook_decisions
-    found = document.read_document(path, 2**20, own=True)
-    if found is None:
-        return ()
-    try:
-        return msgspec.json.decode(found.data, type=HookDecisions).decisions
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        what = f"is damaged: {error}; delete it, and hooks of workspaces are asked about again"
-        raise ConfigError([ConfigProblem(path, 0, what)]) from error
-
-
-def keep_decision(layout: Layout, decision: HookDecision) -> None:
-    """Add a decision in place of the one about the same content. Blocking."""
-    others = [one for one in load_decisions(layout) if one.digest != decision.digest]
-    kept = HookDecisions((*others, decision)[-MOST_DECISIONS:])
-    document.replace_document(layout.hook_decisions, msgspec.json.encode(kept) + b"\n")
-
-
 class HooksOfWorkspaces:
     """Finds the allowed hooks of a folder, and asks about the others."""
 
-    def __init__(self, layout: Layout, clock: Clock | None = None) -> None:
-        self._layout = layout
-        self._clock = clock or SystemClock()
-        self._unanswered: set[tuple[int, str]] = set()
-        self._deciding = asyncio.Lock()
+    def __init__(self, layout: Layout, on_change: Callable[[], None] = lambda: None) -> None:
+        self._decisions = DecisionMaker(open_hook_decisions(layout), on_change=on_change)
 
     async def find_allowed(
         self, folder: str, chat_id: int, approver: Approver
@@ -104,38 +55,14 @@ class HooksOfWorkspaces:
         for file in await asyncio.to_thread(_read_files, folder):
             told += [(file.source, problem) for problem in file.problems]
             if file.hooks:
-                why = await self._decide(file, chat_id, approver)
+                ask = partial(_ask_about, file)
+                source, digest = file.source, file.digest
+                why = await self._decisions.decide(source, digest, chat_id, approver, ask)
                 if why is None:
                     hooks += file.hooks
                 elif why:
-                    told.append((file.source, why))
+                    told.append((source, f"its hooks were not allowed: {why}"))
         return tuple(hooks), tuple(told)
-
-    async def _decide(self, file: WorkspaceHooks, chat_id: int, approver: Approver) -> str | None:
-        """Return None if they may run; else what the history is told, empty for nothing."""
-        digest = file.digest
-        async with self._deciding:
-            known = await asyncio.to_thread(self._find, digest)
-        if known:
-            return None if known.allowed else ""
-        if (chat_id, digest) in self._unanswered:
-            return ""
-        answer = await approver.ask(_ask_about(file))
-        if not answer.allowed and not answer.by_person:
-            if answer.reason == BY_NOBODY:
-                self._unanswered.add((chat_id, digest))
-            return f"its hooks were not allowed: {answer.reason}"
-        decision = HookDecision(file.source, digest, answer.allowed, self._clock.now())
-        async with self._deciding:
-            await asyncio.to_thread(keep_decision, self._layout, decision)
-        return None if answer.allowed else f"its hooks were not allowed: {answer.reason}"
-
-    def _find(self, digest: str) -> HookDecision | None:
-        try:
-            known = load_decisions(self._layout)
-        except AgentdError:  # the health check reports it; until then it is asked again
-            return None
-        return next((one for one in known if one.digest == digest), None)
 
 
 def _read_files(folder: str) -> list[WorkspaceHooks]:

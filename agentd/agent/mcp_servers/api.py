@@ -12,7 +12,6 @@ from typing import Protocol
 import msgspec
 
 from agentd.agent.mcp_servers.chat_servers import ChatServers, read_chat_servers
-from agentd.agent.mcp_servers.decisions import ServerDecision
 from agentd.agent.mcp_servers.messages import RemoteTool
 from agentd.agent.mcp_servers.model import (
     McpServerSettings,
@@ -32,6 +31,7 @@ from agentd.agent.mcp_servers.views import (
     make_check_view,
     make_form,
 )
+from agentd.agent.workspace_decisions import WorkspaceDecision
 from agentd.core.errors import (
     AgentdError,
     BadRequest,
@@ -98,7 +98,7 @@ class McpServerUse(Protocol):
 
     async def list_project(
         self, folder: str
-    ) -> tuple[tuple[ProjectServer, ...], tuple[ServerDecision, ...], tuple[str, ...]]:
+    ) -> tuple[tuple[ProjectServer, ...], tuple[WorkspaceDecision, ...], tuple[str, ...]]:
         """Return the servers of a folder's ``.mcp.json``, all decisions, and the problems."""
         ...
 

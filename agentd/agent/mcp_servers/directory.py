@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, TypeAlias
 from agentd.agent.engine import Approver
 from agentd.agent.mcp_servers import store
 from agentd.agent.mcp_servers.chat_servers import ChatServers
-from agentd.agent.mcp_servers.decisions import ServerDecision
 from agentd.agent.mcp_servers.messages import RemoteTool, ServerPrompt
 from agentd.agent.mcp_servers.model import (
     McpServerSettings,
@@ -21,6 +20,7 @@ from agentd.agent.mcp_servers.model import (
 from agentd.agent.mcp_servers.project import ProjectServers, ask_about_editors
 from agentd.agent.mcp_servers.states import ServerStates
 from agentd.agent.mcp_servers.turn_tools import McpTools, NoMcpTools
+from agentd.agent.workspace_decisions import WorkspaceDecision
 from agentd.core.errors import AgentdError, ConfigError
 from agentd.storage.layout import Layout
 from agentd.storage.watched_file import WatchedFile
@@ -76,7 +76,7 @@ class McpDirectory:
 
     async def list_project(
         self, folder: str
-    ) -> tuple[tuple[ProjectServer, ...], tuple[ServerDecision, ...], tuple[str, ...]]:
+    ) -> tuple[tuple[ProjectServer, ...], tuple[WorkspaceDecision, ...], tuple[str, ...]]:
         """Return the servers of a folder's ``.mcp.json``, all decisions, and the problems."""
         return await asyncio.to_thread(self._project.read, folder)
 

@@ -1,22 +1,14 @@
 """The servers of a workspace's ``.mcp.json``: a person is asked before one is used.
 
-Once for each server and content: what was allowed is started without another question until its
-entry changes. What was decided is kept in ``mcp-decisions.json`` of the state folder. Where nobody
-answers it is denied, and not asked again in this chat by this run of the daemon.
+What was decided is kept in ``mcp-decisions.json`` of the state folder.
 """
 
 import asyncio
 import os
 from collections.abc import Callable, Sequence
+from functools import partial
 
-from agentd.agent.approvals import BY_NOBODY
 from agentd.agent.engine import Approver, Question
-from agentd.agent.mcp_servers.decisions import (
-    ServerDecision,
-    keep_decision,
-    load_decisions,
-    withdraw_decision,
-)
 from agentd.agent.mcp_servers.model import (
     PROJECT_FILE,
     McpServerSettings,
@@ -24,7 +16,11 @@ from agentd.agent.mcp_servers.model import (
     describe_launch,
     parse_project_file,
 )
-from agentd.core.clock import Clock, SystemClock
+from agentd.agent.workspace_decisions import (
+    DecisionMaker,
+    WorkspaceDecision,
+    open_server_decisions,
+)
 from agentd.core.errors import AgentdError, ConfigError
 from agentd.storage import document
 from agentd.storage.layout import Layout
@@ -37,17 +33,8 @@ TOOL = "mcp_server"
 class ProjectServers:
     """Finds the allowed servers of a folder's ``.mcp.json``, and asks about the others."""
 
-    def __init__(
-        self,
-        layout: Layout,
-        clock: Clock | None = None,
-        on_change: Callable[[], None] = lambda: None,
-    ) -> None:
-        self._layout = layout
-        self._on_change = on_change
-        self._clock = clock or SystemClock()
-        self._unanswered: set[tuple[int, str]] = set()
-        self._deciding = asyncio.Lock()
+    def __init__(self, layout: Layout, on_change: Callable[[], None] = lambda: None) -> None:
+        self._decisions = DecisionMaker(open_server_decisions(layout), on_change=on_change)
 
     async def find_allowed(
         self, folder: str, chat_id: int, approver: Approver | None
@@ -74,62 +61,27 @@ class ProjectServers:
         failures: list[tuple[str, str]] = []
         allowed: list[McpServerSettings] = []
         for one in servers:
-            why = await self._decide(one, chat_id, approver, describe)
+            name, ask = one.server.name, partial(describe, one.server)
+            why = await self._decisions.decide(name, one.digest, chat_id, approver, ask)
             if why is None:
                 allowed.append(one.server)
             elif why:
-                failures.append((one.server.name, why))
+                failures.append((name, f"it was not allowed: {why}"))
         return tuple(allowed), tuple(failures)
 
     def read(
         self, folder: str
-    ) -> tuple[tuple[ProjectServer, ...], tuple[ServerDecision, ...], tuple[str, ...]]:
+    ) -> tuple[tuple[ProjectServer, ...], tuple[WorkspaceDecision, ...], tuple[str, ...]]:
         """Return the servers of a folder, all decisions, and what is wrong. Blocking."""
         servers, problems = read_project_file(folder)
         try:
-            return servers, load_decisions(self._layout), problems
+            return servers, self._decisions.file.load(), problems
         except AgentdError as error:
             return servers, (), (*problems, error.details or error.message)
 
-    async def withdraw(self, digest: str) -> ServerDecision:
+    async def withdraw(self, digest: str) -> WorkspaceDecision:
         """Forget and return a decision, so that the server is asked about again; ``NotFound``."""
-        async with self._deciding:
-            decision = await asyncio.to_thread(withdraw_decision, self._layout, digest)
-        self._unanswered = {one for one in self._unanswered if one[1] != digest}
-        self._on_change()
-        return decision
-
-    async def _decide(
-        self,
-        one: ProjectServer,
-        chat_id: int,
-        approver: Approver | None,
-        describe: Callable[[McpServerSettings], Question],
-    ) -> str | None:
-        """Return None if it may be used; else what the history is told, empty for nothing."""
-        async with self._deciding:
-            known = await asyncio.to_thread(self._find, one.digest)
-        if known:
-            return None if known.allowed else ""
-        if approver is None or (chat_id, one.digest) in self._unanswered:
-            return ""
-        answer = await approver.ask(describe(one.server))
-        if not answer.allowed and not answer.by_person:
-            if answer.reason == BY_NOBODY:
-                self._unanswered.add((chat_id, one.digest))
-            return f"it was not allowed: {answer.reason}"
-        decision = ServerDecision(one.server.name, one.digest, answer.allowed, self._clock.now())
-        async with self._deciding:
-            await asyncio.to_thread(keep_decision, self._layout, decision)
-        self._on_change()
-        return None if answer.allowed else f"it was not allowed: {answer.reason}"
-
-    def _find(self, digest: str) -> ServerDecision | None:
-        try:
-            known = load_decisions(self._layout)
-        except AgentdError:  # the health check reports it; until then it is asked again
-            return None
-        return next((one for one in known if one.digest == digest), None)
+        return await self._decisions.withdraw(digest)
 
 
 def read_project_file(folder: str) -> tuple[tuple[ProjectServer, ...], tuple[str, ...]]:

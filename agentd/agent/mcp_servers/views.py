@@ -5,7 +5,6 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, structs
 
-from agentd.agent.mcp_servers.decisions import ServerDecision
 from agentd.agent.mcp_servers.messages import RemoteTool
 from agentd.agent.mcp_servers.model import (
     DEFAULT_SECONDS,
@@ -14,6 +13,7 @@ from agentd.agent.mcp_servers.model import (
     describe_launch,
     mask_server,
 )
+from agentd.agent.workspace_decisions import WorkspaceDecision
 from agentd.core.clock import Timestamp
 
 
@@ -133,7 +133,7 @@ def make_check_view(tools: Iterable[RemoteTool]) -> McpServerCheckView:
 
 
 def list_project_views(
-    servers: Iterable[ProjectServer], decisions: Iterable[ServerDecision]
+    servers: Iterable[ProjectServer], decisions: Iterable[WorkspaceDecision]
 ) -> list[McpProjectServerView]:
     """Return the servers that are there, in their order, then decisions about others."""
     decided = {one.digest: one for one in decisions}
@@ -147,7 +147,9 @@ def list_project_views(
     ]
 
 
-def _make_project_view(one: ProjectServer, decision: ServerDecision | None) -> McpProjectServerView:
+def _make_project_view(
+    one: ProjectServer, decision: WorkspaceDecision | None
+) -> McpProjectServerView:
     launch = describe_launch(one.server, masked=True)
     if decision is None:
         return McpProjectServerView(one.digest, one.server.name, launch, "undecided", None, True)

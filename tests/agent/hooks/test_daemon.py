@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.agent.served import ServedAgent
+from tests.agent.served import ServedAgent, build_native
 from tests.supplier.steps import Call, Say
 from tests.supplier.supplier import Supplier
 from tests.support.waiting import until
@@ -21,14 +21,7 @@ def supplier() -> Iterator[Supplier]:
 
 @pytest.fixture
 def served(tmp_path: Path, supplier: Supplier) -> ServedAgent:
-    models = {
-        "suppliers": {"acme": {"dialect": "anthropic", "url": supplier.url, "key": "sk-1"}},
-        "models": [{"name": "m", "engine": "native", "model": "large", "supplier": "acme"}],
-        "default": "m",
-    }
-    made = ServedAgent(tmp_path, models, approvals="auto")
-    (tmp_path / "config" / "models.yml").chmod(0o600)
-    return made
+    return build_native(tmp_path, supplier.url, approvals="auto")
 
 
 def configure(served: ServedAgent, command: str) -> None:

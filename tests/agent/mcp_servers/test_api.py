@@ -8,9 +8,9 @@ from unittest.mock import ANY
 
 import pytest
 
-from agentd.agent.mcp_servers.decisions import ServerDecision, keep_decision, load_decisions
 from agentd.agent.mcp_servers.model import DEFAULT_SECONDS
 from agentd.agent.mcp_servers.project import read_project_file
+from agentd.agent.workspace_decisions import WorkspaceDecision, open_server_decisions
 from tests.auth.test_login import Browser, add_users
 from tests.support.daemon import Serving
 
@@ -82,8 +82,8 @@ def test_the_workspaces_servers_are_listed_with_their_decisions_which_are_withdr
     (folder / ".mcp.json").write_text(json.dumps({"mcpServers": servers}))
     layout = admin.daemon.layout
     (lint, web), _ = read_project_file(str(folder))
-    keep_decision(layout, ServerDecision("lint", lint.digest, True, AT))
-    keep_decision(layout, ServerDecision("gone", "f" * 64, False, AT))
+    open_server_decisions(layout).keep(WorkspaceDecision("lint", lint.digest, True, AT))
+    open_server_decisions(layout).keep(WorkspaceDecision("gone", "f" * 64, False, AT))
     shown = admin.send("GET", "/api/mcp-servers").json()
     assert shown["project"]["servers"] == [
         {
@@ -104,10 +104,10 @@ def test_the_workspaces_servers_are_listed_with_their_decisions_which_are_withdr
     for one in (lint.digest, "f" * 64):
         assert admin.send("DELETE", f"/api/mcp-servers/decisions/{one}").status == 204
         assert admin.send("DELETE", f"/api/mcp-servers/decisions/{one}").status == 404
-    assert not load_decisions(layout)
+    assert not open_server_decisions(layout).load()
     Path(layout.mcp_decisions).write_text("{")
     (problem,) = admin.send("GET", "/api/mcp-servers").json()["project"]["problems"][1:]
-    assert "delete it, and each server is asked about again" in problem
+    assert "delete it, and each of the MCP servers of workspaces is asked about again" in problem
 
 
 def test_headers_are_not_sent_to_another_address_by_their_mask(admin: Browser) -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from agentd.agent.mcp_servers.decisions import load_decisions
-from tests.agent.served import ServedAgent
+from agentd.agent.workspace_decisions import open_server_decisions
+from tests.agent.served import ServedAgent, build_native
 from tests.supplier.steps import Call, Say
 from tests.supplier.supplier import Supplier
 from tests.support.waiting import until
@@ -35,16 +35,10 @@ def supplier() -> Iterator[Supplier]:
 
 @pytest.fixture
 def served(tmp_path: Path, supplier: Supplier) -> ServedAgent:
-    models = {
-        "suppliers": {"acme": {"dialect": "anthropic", "url": supplier.url, "key": "sk-1"}},
-        "models": [{"name": "m", "engine": "native", "model": "large", "supplier": "acme"}],
-        "default": "m",
-    }
-    made = ServedAgent(tmp_path, models)
+    made = build_native(tmp_path, supplier.url)
     path = tmp_path / "config" / "mcp.yml"
     path.write_text(json.dumps({"servers": [{"name": "tea", "command": COMMAND}]}))
     path.chmod(0o600)
-    (tmp_path / "config" / "models.yml").chmod(0o600)
     return made
 
 
@@ -101,7 +95,7 @@ def test_a_decision_outlives_a_daemon_that_is_killed_before_its_use(
         assert not caller.client.get("/api/chat/approvals")["approvals"]
         offered = json.dumps(supplier.requests[-1].body["tools"])
         assert "mcp__shop__add" in offered
-    assert [one.name for one in load_decisions(served.process.layout)] == ["shop"]
+    assert [one.name for one in open_server_decisions(served.process.layout).load()] == ["shop"]
 
 
 def test_no_server_outlives_a_stopped_or_killed_daemon(

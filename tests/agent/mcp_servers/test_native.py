@@ -12,9 +12,9 @@ import pytest
 
 from agentd.agent.approval_rules import ApprovalPolicy, ApprovalRule, decide
 from agentd.agent.engine import ApprovalAnswer, EngineEvent, Question, ToolUsed
-from agentd.agent.mcp_servers.decisions import load_decisions
 from agentd.agent.mcp_servers.directory import McpDirectory
 from agentd.agent.mcp_servers.turn_tools import McpToolUse
+from agentd.agent.workspace_decisions import open_server_decisions
 from agentd.chats.approval import Approval
 from agentd.core.errors import ConfigError, Forbidden, Unavailable
 from agentd.storage.layout import Layout
@@ -257,11 +257,11 @@ def test_a_withdrawn_server_is_ended_at_once_and_asked_about_again(scene: Scene)
             tools = await directory.open_turn(str(scene.root), 1, person)
             assert (await tools.use(use, person, "")).text == "3"
             assert directory.count_running("shop") == 1
-            (decision,) = load_decisions(layout)
+            (decision,) = open_server_decisions(layout).load()
             changes.clear()
             await directory.withdraw(decision.digest)
             assert changes
-            assert directory.count_running("shop") == 0 and not load_decisions(layout)
+            assert directory.count_running("shop") == 0 and not open_server_decisions(layout).load()
             with pytest.raises(Forbidden, match="the permission to use it was withdrawn"):
                 await tools.use(use, person, "")
             tools.close()
@@ -318,7 +318,7 @@ def test_damaged_decisions_ask_again_and_are_reported(scene: Scene) -> None:
     (scene.root / "state" / "mcp-decisions.json").write_text("{")
     layout = Layout(str(scene.root / "state"), str(scene.root.parent / "config"))
     with pytest.raises(ConfigError, match="is damaged"):
-        load_decisions(layout)
+        open_server_decisions(layout).load()
     assert open_project(scene, ApprovalAnswer(False, reason="Nobody."))[2]
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from agentd.agent.mcp_servers.decisions import ServerDecision, keep_decision, load_decisions
 from agentd.agent.mcp_servers.project import read_project_file
+from agentd.agent.workspace_decisions import WorkspaceDecision, open_server_decisions
 from tests.support.daemon import Serving
 from tests.support.paths import REPOSITORY
 from tests.ui.settings.test_skills_labels_bots import choose_action, pretend_role
@@ -107,7 +107,7 @@ def test_a_decision_about_a_server_of_the_workspace_is_withdrawn(
     entry = {"mcpServers": {"lint": {"command": "node", "args": ["a b.mjs"]}, "odd": 1}}
     (Path(folder) / ".mcp.json").write_text(json.dumps(entry))
     (lint,), _ = read_project_file(folder)
-    keep_decision(site.layout, ServerDecision("lint", lint.digest, True, AT))
+    open_server_decisions(site.layout).keep(WorkspaceDecision("lint", lint.digest, True, AT))
     page = ada.open(PATH)
     card = page.get_by_role("region", name="Named by the workspace")
     expect(card).to_contain_text("odd: Expected `object`")
@@ -116,7 +116,7 @@ def test_a_decision_about_a_server_of_the_workspace_is_withdrawn(
     row.get_by_role("button", name="Withdraw the decision about lint").click()
     page.get_by_role("dialog").get_by_role("button", name="Withdraw").click()
     expect(row.locator(".state")).to_have_text("Undecided")
-    assert not load_decisions(site.layout)
+    assert not open_server_decisions(site.layout).load()
     (Path(folder) / ".mcp.json").unlink()
 
 

@@ -1,0 +1,106 @@
+"""What persons decided about servers and hooks of workspaces: kept, found again, withdrawn."""
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from agentd.agent import workspace_decisions
+from agentd.agent.workspace_decisions import (
+    DecisionFile,
+    WorkspaceDecision,
+    open_hook_decisions,
+    open_server_decisions,
+)
+from agentd.core.errors import ConfigError, NotFound
+from agentd.storage.layout import Layout
+
+AT = "2026-01-01T00:00:00.000Z"
+NAMES = ("mcp-decisions", "hook-decisions")
+
+
+@pytest.fixture(params=NAMES)
+def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """The file of one kind of decisions."""
+    return tmp_path / "state" / f"{request.param}.json"
+
+
+@pytest.fixture
+def file(path: Path) -> DecisionFile:
+    return open_file(path)
+
+
+def open_file(path: Path) -> DecisionFile:
+    layout = Layout(str(path.parent), str(path.parent.parent))
+    is_servers = path.stem == NAMES[0]
+    return open_server_decisions(layout) if is_servers else open_hook_decisions(layout)
+
+
+def make_decision(digest: str, *, allowed: bool = True, by: str = "") -> WorkspaceDecision:
+    return WorkspaceDecision("shop", digest, allowed, AT, by)
+
+
+def test_the_last_decision_about_a_content_holds_until_it_is_withdrawn(
+    path: Path, file: DecisionFile
+) -> None:
+    assert file.load() == ()
+    for digest, allowed in (("a", True), ("b", False), ("a", False)):
+        file.keep(make_decision(digest, allowed=allowed, by="user:ann"))
+    kept = (
+        make_decision("b", allowed=False, by="user:ann"),
+        make_decision("a", allowed=False, by="user:ann"),
+    )
+    assert file.load() == kept
+    assert file.withdraw("b") == kept[0]
+    assert file.load() == kept[1:]
+    with pytest.raises(NotFound):
+        file.withdraw("b")
+    assert [one.name for one in path.parent.iterdir() if one.suffix == ".json"] == [path.name]
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_file_of_an_earlier_version_is_read(path: Path, file: DecisionFile) -> None:
+    path.parent.mkdir(mode=0o700)
+    path.write_text(
+        f'{{"decisions":[{{"name":"shop","digest":"a","allowed":true,"at":"{AT}"}}],"format":1}}\n'
+    )
+    path.chmod(0o600)
+    assert file.load() == (make_decision("a"),)
+
+
+def test_the_oldest_decisions_are_forgotten(
+    file: DecisionFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workspace_decisions, "MOST_DECISIONS", 3)
+    for digest in "abcde":
+        file.keep(make_decision(digest))
+    assert [one.digest for one in file.load()] == ["c", "d", "e"]
+
+
+def test_decisions_of_several_programs_at_once_are_all_kept(path: Path) -> None:
+    threads = [
+        threading.Thread(target=open_file(path).keep, args=(make_decision(str(number)),))
+        for number in range(12)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(int(one.digest) for one in open_file(path).load()) == list(range(12))
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{", '{"format": 2, "decisions": []}', "\0\0"])
+def test_a_damaged_file_is_reported_and_not_written_over(
+    path: Path, file: DecisionFile, content: str
+) -> None:
+    path.parent.mkdir(mode=0o700)
+    path.write_text(content)
+    path.chmod(0o600)
+    for change in (
+        file.load,
+        lambda: file.keep(make_decision("a")),
+        lambda: file.withdraw("a"),
+    ):
+        with pytest.raises(ConfigError, match="is damaged"):
+            change()
+    assert path.read_text() == content
