@@ -1,6 +1,7 @@
 """The page of MCP servers: added, tried out, edited and removed; decisions are withdrawn."""
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -58,9 +59,7 @@ def test_a_server_is_added_tried_out_edited_switched_off_and_removed(
     expect(dialog.get_by_label("Variables")).to_have_value("TOKEN=****cdef\nOTHER=env:OTHER")
     dialog.get_by_label("Variables").fill("TOKEN=****cdef")
     dialog.get_by_role("button", name="Save").click()
-    expect(dialog).to_have_count(0)
-    expect(row).not_to_contain_text("OTHER")
-    expect(row).to_contain_text("with TOKEN")
+    expect(row).to_contain_text(re.compile(r"with TOKEN(?!, OTHER)"))
     assert SECRET in read_servers(site) and "OTHER" not in read_servers(site)
     choose_action(page, "tea", "Try it out")
     expect(dialog.get_by_role("list", name="Tools")).to_contain_text("Add two numbers.")
