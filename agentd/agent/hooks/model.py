@@ -30,7 +30,7 @@ BLOCKS = 2
 
 _EXACT = re.compile(r"[A-Za-z0-9_ |,-]*")
 _EVERYTHING = ("", "*")
-_NOT_CHANGED = "It changes the tool's input, which agentd does not do, so the tool is not run."
+_NO_MAP = "Its updatedInput is no map, so the tool is not run."
 
 
 class HookCommand(Struct, frozen=True):
@@ -124,6 +124,8 @@ class HookAnswer(Struct, frozen=True):
     """Why the whole turn must end; empty: it may go on."""
     note: str = ""
     """What the person is told."""
+    updated: dict[str, Any] | None = None
+    """The whole input that the tool is to have instead; only before a tool."""
     problem: str = ""
     """Why there is no answer; then it blocks nothing."""
 
@@ -247,10 +249,10 @@ def read_answer(hook: Hook, ended: Finished) -> HookAnswer:
         found = msgspec.json.decode(ended.output)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         return HookAnswer(problem=f"its answer is no JSON: {error}")
-    return _read_json(found)
+    return _read_json(found, changes=hook.event == "PreToolUse")
 
 
-def _read_json(found: Mapping[str, object]) -> HookAnswer:
+def _read_json(found: Mapping[str, object], *, changes: bool) -> HookAnswer:
     specific = found.get("hookSpecificOutput")
     special: Mapping[str, object] = specific if isinstance(specific, dict) else {}
     decided = special.get("permissionDecision") or found.get("decision")
@@ -260,8 +262,9 @@ def _read_json(found: Mapping[str, object]) -> HookAnswer:
     }
     decision = known.get(decided, "") if isinstance(decided, str) else ""
     reason = _get_text(special, "permissionDecisionReason") or _get_text(found, "reason")
-    if "updatedInput" in special and decision != "deny":
-        decision, reason = "deny", _NOT_CHANGED
+    updated = special.get("updatedInput") if changes and decision != "deny" else None
+    if updated is not None and not isinstance(updated, dict):
+        decision, reason, updated = "deny", _NO_MAP, None
     ends = found.get("continue") is False
     return HookAnswer(
         decision,
@@ -269,6 +272,7 @@ def _read_json(found: Mapping[str, object]) -> HookAnswer:
         _get_text(special, "additionalContext"),
         (_get_text(found, "stopReason") or "It gave no reason.") if ends else "",
         _get_text(found, "systemMessage"),
+        updated,
     )
 
 

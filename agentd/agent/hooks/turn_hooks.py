@@ -1,7 +1,8 @@
 """The hooks of one turn of the native engine: runs them, and keeps what the history is told.
 
 Hooks of one event run one after the other, until one blocks. Those that say nothing leave no trace;
-a hook that fails or takes too long is told, and blocks nothing.
+a hook that fails or takes too long is told, and blocks nothing. Before a tool those of a workspace
+come first, so that the owner's judge the input that they may have changed.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -12,17 +13,19 @@ from msgspec import Struct
 
 from agentd.agent.engine import EngineEvent, ToolUsed
 from agentd.agent.hooks.model import Hook, HookAnswer, HookEvent, read_answer
-from agentd.agent.hooks.tool_forms import make_forms
+from agentd.agent.hooks.tool_forms import ToolForm, change_use, make_forms
 from agentd.agent.mcp_servers.turn_tools import McpToolUse
 from agentd.agent.text import sanitize
 from agentd.agent.tools.model import ToolUse
-from agentd.core.errors import AgentdError
+from agentd.core.errors import AgentdError, BadRequest
 from agentd.system.process import Finished
 
 HOOK = "hook"
 """The name that the history gives to hooks."""
 MOST_STOPS_BLOCKED = 8
 """How often hooks may send a model on at the end of one turn."""
+LONGEST_INPUT = 2_000
+"""Characters of a changed input that the history and the model are told."""
 
 RunHook: TypeAlias = Callable[[str, bytes, float], Awaitable[Finished]]
 """Runs a command line with this input, for so many seconds at most."""
@@ -39,6 +42,42 @@ class HookVerdict(Struct, frozen=True):
     """The owner's hooks allow it."""
     context: tuple[str, ...] = ()
     """What the model is told beside."""
+    use: ToolUse | McpToolUse | None = None
+    """The use of a tool with the input that hooks have given it; None: it is as it was."""
+
+
+class _Told:
+    """What the hooks of an event are told; those before a tool may change it."""
+
+    def __init__(self, given: dict[str, object], names: frozenset[str] = frozenset()) -> None:
+        self.given = given
+        self.names = names
+
+    def change(self, updated: dict[str, Any]) -> str:
+        """Give the tool another input; return why it cannot have it, empty if it can."""
+        return ""
+
+
+class _ToldOfTool(_Told):
+    def __init__(self, use: ToolUse | McpToolUse, form: ToolForm, root: str) -> None:
+        super().__init__({}, form.names)
+        self.use = use
+        self._root = root
+        self._tell(form)
+
+    def change(self, updated: dict[str, Any]) -> str:
+        """Give the tool another input; return why it cannot have it, empty if it can."""
+        told: Any = self.given["tool_input"]
+        try:
+            self.use = change_use(self.use, told, updated, self._root)
+        except BadRequest as error:
+            return f"The hook changed the input, but {error.message}."
+        self._tell(make_forms(self.use, self._root)[0])
+        return ""
+
+    def _tell(self, form: ToolForm) -> None:
+        name = self.use.name
+        self.given = {"tool_name": form.name, "tool_input": form.input, "agentd_tool": name}
 
 
 class TurnHooks:
@@ -70,15 +109,19 @@ class TurnHooks:
 
     async def before_prompt(self, prompt: str, left: float) -> HookVerdict:
         """Run the hooks of ``UserPromptSubmit``."""
-        return await self._run_all("UserPromptSubmit", (), {"prompt": prompt}, "the prompt", left)
+        told = _Told({"prompt": prompt})
+        return await self._run_all("UserPromptSubmit", told, "the prompt", left)
 
     async def before_tool(self, use: ToolUse | McpToolUse, left: float) -> HookVerdict:
         """Run the hooks of ``PreToolUse``."""
         verdicts = [HookVerdict()]
+        changed = None
         for form in self._list_forms("PreToolUse", use):
-            given = {"tool_name": form.name, "tool_input": form.input, "agentd_tool": use.name}
-            verdict = await self._run_all("PreToolUse", form.names, given, use.name, left)
+            told = _ToldOfTool(use, form, self._root)
+            verdict = await self._run_all("PreToolUse", told, use.name, left)
             verdicts.append(verdict)
+            if told.use is not use:  # only what has a single form is changed
+                changed = told.use
             if verdict.blocked:
                 break
         return HookVerdict(
@@ -86,6 +129,7 @@ class TurnHooks:
             next((one.ask for one in verdicts if one.ask), ""),
             len(verdicts) > 1 and all(one.allowed for one in verdicts[1:]),
             tuple(text for one in verdicts for text in one.context),
+            changed,
         )
 
     async def after_tool(
@@ -94,18 +138,22 @@ class TurnHooks:
         """Run the hooks of ``PostToolUse``; return what the model is told."""
         told: list[str] = []
         for form in self._list_forms("PostToolUse", use):
-            given = {
+            given: dict[str, object] = {
                 **{"tool_name": form.name, "tool_input": form.input, "agentd_tool": use.name},
                 "tool_response": {"output": output, "success": ok},
             }
-            verdict = await self._run_all("PostToolUse", form.names, given, use.name, left)
+            what = _Told(given, form.names)
+            verdict = await self._run_all("PostToolUse", what, use.name, left)
             told += [*([verdict.blocked] if verdict.blocked else []), *verdict.context]
         return tuple(told)
 
     async def before_end(self, reply: str, left: float) -> str:
         """Run the hooks of ``Stop``; return why the model must go on, empty if it need not."""
-        given = {"stop_hook_active": self._stops > 0, "last_assistant_message": reply}
-        verdict = await self._run_all("Stop", (), given, "the turn's end", left)
+        given: dict[str, object] = {
+            "stop_hook_active": self._stops > 0,
+            "last_assistant_message": reply,
+        }
+        verdict = await self._run_all("Stop", _Told(given), "the turn's end", left)
         if not verdict.blocked or self.ended:
             return ""
         self._stops += 1
@@ -115,19 +163,16 @@ class TurnHooks:
             return ""
         return verdict.blocked
 
-    def _list_forms(self, event: HookEvent, use: ToolUse | McpToolUse) -> Sequence[Any]:
+    def _list_forms(self, event: HookEvent, use: ToolUse | McpToolUse) -> Sequence[ToolForm]:
         if not any(hook.event == event for hook in self._hooks):
             return ()
         return make_forms(use, self._root)
 
-    async def _run_all(
-        self,
-        event: HookEvent,
-        names: Sequence[str] | frozenset[str],
-        given: dict[str, object],
-        what: str,
-        left: float,
-    ) -> HookVerdict:
+    def _list_hooks(self, event: HookEvent) -> list[Hook]:
+        hooks = [hook for hook in self._hooks if hook.event == event]
+        return sorted(hooks, key=lambda hook: hook.is_own) if event == "PreToolUse" else hooks
+
+    async def _run_all(self, event: HookEvent, told: _Told, what: str, left: float) -> HookVerdict:
         ask, allowed, context = "", False, []
         common = {
             "session_id": f"agentd-{self._chat_id}",
@@ -136,13 +181,17 @@ class TurnHooks:
             "permission_mode": "default",
             "hook_event_name": event,
         }
-        for hook in self._hooks:
-            if hook.event != event or (names and not hook.matches(names)):
+        for hook in self._list_hooks(event):
+            if told.names and not hook.matches(told.names):
                 continue
-            answer = await self._ask(hook, {**common, **given}, left)
+            answer = await self._ask(hook, {**common, **told.given}, left)
+            if answer.updated is not None and (why := told.change(answer.updated)):
+                answer = HookAnswer("deny", why)
             self._note(hook, what, answer)
             if answer.ends_turn and not self.ended:
                 self.ended = f"A hook ({hook.source}) ended the turn: {answer.ends_turn}"
+            if answer.updated is not None:
+                context.append(_tell_change(hook, told.given["tool_input"]))
             if answer.context:
                 context.append(f"[A hook of {event} says: {answer.context}]")
             if answer.ends_turn or answer.decision == "deny":
@@ -171,6 +220,7 @@ class TurnHooks:
             f"asks for a person: {answer.reason}" if answer.decision == "ask" else "",
             f"allowed it: {answer.reason}" if answer.decision == "allow" else "",
             f"ended the turn: {answer.ends_turn}" if answer.ends_turn else "",
+            "" if answer.updated is None else f"changed the input: {_render(answer.updated)}",
             f"told the model: {answer.context}" if answer.context else "",
             answer.note,
         ]
@@ -179,3 +229,13 @@ class TurnHooks:
             ok = not answer.problem and answer.decision != "deny" and not answer.ends_turn
             name = f"{hook.event} of {what}: {hook.command} ({hook.source})"
             self._events.append(ToolUsed(HOOK, sanitize(name), sanitize(outcome), ok))
+
+
+def _tell_change(hook: Hook, given: object) -> str:
+    return f"[A hook ({hook.source}) changed the input. What was used is: {_render(given)}]"
+
+
+def _render(given: object) -> str:
+    """Return an input for a reader, cut where it is long."""
+    shown = sanitize(msgspec.json.encode(given).decode())
+    return shown if len(shown) <= LONGEST_INPUT else f"{shown[:LONGEST_INPUT]}…"

@@ -14,9 +14,21 @@ from agentd.agent.hooks.model import (
     read_answer,
 )
 from agentd.agent.hooks.store import load
-from agentd.agent.hooks.tool_forms import make_forms
-from agentd.agent.tools.model import ApplyPatch, EditFile, RunCommand, WriteFile
-from agentd.core.errors import ConfigError
+from agentd.agent.hooks.tool_forms import change_use, make_forms
+from agentd.agent.mcp_servers.turn_tools import McpToolUse
+from agentd.agent.tools.model import (
+    ApplyPatch,
+    EditFile,
+    EditManyPlaces,
+    ReadFile,
+    Replacement,
+    RunCommand,
+    SearchText,
+    StartProcess,
+    ToolUse,
+    WriteFile,
+)
+from agentd.core.errors import BadRequest, ConfigError
 from agentd.storage.layout import Layout
 from agentd.system.process import Finished
 
@@ -85,10 +97,76 @@ def test_what_a_hook_of_a_prompt_prints_is_told_to_the_model() -> None:
     assert answer == HookAnswer(context="The branch is main.")
 
 
-def test_a_hook_that_would_change_the_input_blocks_the_tool() -> None:
-    changed = {"hookSpecificOutput": {"permissionDecision": "allow", "updatedInput": {}}}
-    answer = read_answer(make_hook(), Finished(0, json.dumps(changed).encode(), b""))
-    assert answer.decision == "deny"
+NO_MAP = HookAnswer("deny", "Its updatedInput is no map, so the tool is not run.")
+
+
+@pytest.mark.parametrize(
+    ("event", "updated", "answer"),
+    [
+        ("PreToolUse", {"command": "ls"}, HookAnswer("allow", updated={"command": "ls"})),
+        ("PreToolUse", {}, HookAnswer("allow", updated={})),
+        ("PostToolUse", {"command": "ls"}, HookAnswer("allow")),
+        (
+            "PreToolUse",
+            [],
+            NO_MAP,
+        ),
+    ],
+)
+def test_a_hook_before_a_tool_may_change_its_input(
+    event: HookEvent, updated: object, answer: HookAnswer
+) -> None:
+    said = {"hookSpecificOutput": {"permissionDecision": "allow", "updatedInput": updated}}
+    ended = Finished(0, json.dumps(said).encode(), b"")
+    assert read_answer(make_hook(event=event), ended) == answer
+
+
+RUN = RunCommand("ls", 5)
+WRITE = WriteFile("a.py", "x")
+EDIT = EditFile("a.py", "x", "y")
+EDITS = EditManyPlaces("a.py", (Replacement("x", "y"),))
+
+
+@pytest.mark.parametrize(
+    ("use", "changes", "wanted"),
+    [
+        (RUN, {"command": "pwd"}, RunCommand("pwd", 5)),
+        (RUN, {"timeout": 9500}, RunCommand("ls", 9)),
+        (RUN, {"seconds": 7}, RunCommand("ls", 7)),
+        (WRITE, {"content": "y"}, WriteFile("a.py", "y")),
+        (WRITE, {"text": "y", "file_path": "/w/b/c.py"}, WriteFile("b/c.py", "y")),
+        (EDIT, {"new_string": "z", "replace_all": True}, EditFile("a.py", "x", "z", all=True)),
+        (
+            EDITS,
+            {"edits": [{"old_string": "x", "new_string": "z"}]},
+            EditManyPlaces("a.py", (Replacement("x", "z"),)),
+        ),
+        (SearchText("a"), {"pattern": "b"}, SearchText("b")),
+        (McpToolUse("mcp__a__b", {"x": 1}), {"x": 2}, McpToolUse("mcp__a__b", {"x": 2})),
+        *((use, {}, use) for use in (RUN, WRITE, EDIT, EDITS, StartProcess("x"), ReadFile("a"))),
+        (RUN, {"command": ""}, "Expected `str` of length"),
+        (RUN, {"command": 1}, "cannot have this input"),
+        (RUN, {"cwd": "/"}, "no input named cwd"),
+        (StartProcess("x"), {"run_in_background": False}, "run_in_background"),
+        (ApplyPatch("x"), {"patch": "y"}, "cannot be changed"),
+    ],
+)  # fmt: skip
+def test_a_changed_input_has_the_names_of_either_side(
+    use: ToolUse | McpToolUse, changes: dict[str, object], wanted: ToolUse | McpToolUse | str
+) -> None:
+    told = make_forms(use, "/w")[0].input
+    if isinstance(wanted, str):
+        with pytest.raises(BadRequest, match=wanted):
+            change_use(use, told, {**told, **changes}, "/w")
+    else:
+        assert change_use(use, told, {**told, **changes}, "/w") == wanted
+
+
+def test_a_changed_input_replaces_the_whole() -> None:
+    told = make_forms(RUN, "/w")[0].input
+    assert change_use(RUN, told, {"command": "pwd"}, "/w") == RunCommand("pwd")
+    with pytest.raises(BadRequest, match="path"):
+        change_use(WRITE, make_forms(WRITE, "/w")[0].input, {"content": "y"}, "/w")
 
 
 def test_tools_are_told_in_the_words_of_claude_code() -> None:

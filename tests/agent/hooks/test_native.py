@@ -95,6 +95,46 @@ def test_a_hook_can_leave_it_to_a_person_or_allow_it(
     assert (scene.root / "made").exists()
 
 
+def change_input(updated: dict[str, object]) -> str:
+    """Return a command line that answers with another input."""
+    answer = {"hookSpecificOutput": {"hookEventName": "PreToolUse", "updatedInput": updated}}
+    return f"echo '{json.dumps(answer)}'"
+
+
+def test_a_hook_changes_what_is_asked_about_run_and_recorded(scene: Scene) -> None:
+    configure(scene, "PreToolUse", change_input({"command": "touch safe"}), "Bash")
+    scene.supplier.script(Call("shell", {"command": "touch made"}), Say("Done."))
+    events = scene.run()
+    assert (scene.root / "safe").exists() and not (scene.root / "made").exists()
+    assert [one.subject for one in scene.person.asked] == ["touch safe"]
+    (used,) = [one for one in events if isinstance(one, ToolUsed) and one.name == "shell"]
+    assert "touch safe" in used.input and "touch made" not in used.input
+    assert list_hooks(events) == [('changed the input: {"command":"touch safe"}', True)]
+    assert "A hook (hooks.yml) changed the input. What was used is: " in list_results(scene)
+
+
+def test_a_hook_that_gives_a_tool_a_wrong_input_blocks_it(scene: Scene) -> None:
+    configure(scene, "PreToolUse", change_input({"command": ["touch", "safe"]}), "Bash")
+    scene.supplier.script(Call("shell", {"command": "touch made"}), Say("Done."))
+    events = scene.run()
+    assert not scene.person.asked and not (scene.root / "made").exists()
+    ((told, ok),) = list_hooks(events)
+    assert told.startswith("blocked: The hook changed the input, but shell cannot have") and not ok
+
+
+def test_the_owners_hooks_judge_what_the_workspaces_made_of_an_input(scene: Scene) -> None:
+    guard = 'case "$(cat)" in *"touch bad"*) echo "Not bad." >&2; exit 2;; esac'
+    configure(scene, "PreToolUse", guard, "Bash")
+    put_workspace_hooks(scene, "PreToolUse", change_input({"command": "touch bad"}))
+    scene.supplier.script(Call("shell", {"command": "touch good"}), Say("Done."))
+    events = scene.run()
+    assert not (scene.root / "bad").exists() and not (scene.root / "good").exists()
+    assert [told for told, _ in list_hooks(events)] == [
+        'changed the input: {"command":"touch bad"}',
+        "blocked: Not bad.",
+    ]
+
+
 def test_what_a_person_denies_that_a_hook_asks_about_is_not_done(scene: Scene) -> None:
     answer = {"hookSpecificOutput": {"permissionDecision": "ask"}}
     configure(scene, "PreToolUse", f"echo '{json.dumps(answer)}'", "write_file")

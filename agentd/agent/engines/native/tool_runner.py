@@ -33,6 +33,7 @@ from agentd.agent.engines.native.tool_calls import (
     summarize_result,
 )
 from agentd.agent.engines.native.turn import split_into_batches
+from agentd.agent.hooks.turn_hooks import HookVerdict
 from agentd.agent.mcp_servers.turn_tools import McpToolUse
 from agentd.agent.text import sanitize
 from agentd.agent.tools.model import RunCommand, RunTask, ToolUse
@@ -53,6 +54,8 @@ class ToolOutcome(Struct, frozen=True):
     failed: bool = False
     ok: bool = False
     diff: str = ""
+    use: ToolUse | McpToolUse | None = None
+    """The use of the tool where hooks have given it another input."""
 
 
 class ToolRunner:
@@ -89,12 +92,13 @@ class ToolRunner:
                 async with aclosing(_follow(tasks, job)) as events:
                     async for event in events:
                         yield event
+                used = [task.result().use or use for use, task in zip(batch, tasks, strict=True)]
                 done = [
                     await _add_instructions(use, task.result(), job)
-                    for use, task in zip(batch, tasks, strict=True)
+                    for use, task in zip(used, tasks, strict=True)
                 ]
                 outcomes += done
-                for use, came, call in zip(batch, done, ids, strict=True):
+                for use, came, call in zip(used, done, ids, strict=True):
                     yield ToolUsed(
                         use.name, describe_input(use), came.short, came.ok, came.diff, call
                     )
@@ -113,6 +117,19 @@ class ToolRunner:
         if isinstance(use, InvalidToolCall):
             return _fail(use.why)
         verdict = await job.hooks.before_tool(use, job.left)
+        use = verdict.use or use
+        came = await self._use_as_judged(use, verdict, job, why, call)
+        return structs.replace(came, use=verdict.use)
+
+    async def _use_as_judged(
+        self,
+        use: ToolUse | McpToolUse,
+        verdict: HookVerdict,
+        job: NativeJob,
+        why: str,
+        call: str,
+    ) -> ToolOutcome:
+        """Run a tool as the hooks before it decided, and the hooks after it."""
         if verdict.blocked:
             return _fail(verdict.blocked)
         watch: Approver = job.watch
