@@ -10,12 +10,18 @@ import os
 import signal
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import Self
+from typing import Self, cast
 
 from msgspec import Struct
 
 from agentd.core.errors import Unavailable
-from agentd.system.process import DEFAULT_UMASK, build_start_error, kill_group, wait_until_started
+from agentd.system.process import (
+    DEFAULT_UMASK,
+    build_start_error,
+    choose_umask_option,
+    kill_group,
+    wait_until_started,
+)
 
 MAX_UNREAD = 16 * 2**20
 """Bytes that may wait for the program to read them."""
@@ -89,7 +95,7 @@ class Program:
                     env=env,
                     pass_fds=descriptors,
                     start_new_session=True,
-                    umask=DEFAULT_UMASK,
+                    **choose_umask_option(loop, DEFAULT_UMASK),
                 )
             )
         except (OSError, ValueError) as error:
@@ -150,8 +156,7 @@ class Program:
         await asyncio.wait([self._pipes.closed], timeout=_KILL_SECONDS)
 
     def _get_input(self) -> asyncio.WriteTransport | None:
-        pipe = self._transport.get_pipe_transport(0)
-        return pipe if isinstance(pipe, asyncio.WriteTransport) else None
+        return cast(asyncio.WriteTransport | None, self._transport.get_pipe_transport(0))
 
 
 class _Pipes(asyncio.SubprocessProtocol):
@@ -190,8 +195,7 @@ class _Pipes(asyncio.SubprocessProtocol):
         return said
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.SubprocessTransport)
-        self._transport = transport
+        self._transport = cast(asyncio.SubprocessTransport, transport)
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         if fd == 1:
@@ -219,4 +223,4 @@ class _Pipes(asyncio.SubprocessProtocol):
 
     def _get_output_pipe(self) -> asyncio.ReadTransport | None:
         pipe = self._transport and self._transport.get_pipe_transport(1)
-        return pipe if isinstance(pipe, asyncio.ReadTransport) else None
+        return cast(asyncio.ReadTransport | None, pipe)

@@ -12,7 +12,8 @@ import subprocess
 from asyncio import SubprocessTransport as Transport
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Protocol, TypeVar
+from functools import partial
+from typing import Any, Protocol, TypeVar, cast
 
 from msgspec import Struct
 
@@ -113,7 +114,7 @@ async def run(
                 env=build_environment() if env is None else env,
                 start_new_session=True,
                 stderr=subprocess.PIPE if on_output is None else subprocess.STDOUT,
-                umask=umask,
+                **choose_umask_option(loop, umask),
             )
         )
     except (OSError, ValueError) as error:
@@ -141,6 +142,16 @@ async def run(
     return Finished(
         -signal.SIGKILL if code is None else code, output, errors, listener.overflow.done(), late
     )
+
+
+def choose_umask_option(loop: asyncio.AbstractEventLoop, umask: int) -> dict[str, Any]:
+    """Return the option of ``loop.subprocess_exec`` that gives a program this umask.
+
+    -1: the daemon's own. Loops other than asyncio's, such as uvloop's, know no ``umask``.
+    """
+    if isinstance(loop, asyncio.BaseEventLoop):
+        return {"umask": umask}
+    return {} if umask < 0 else {"preexec_fn": partial(os.umask, umask)}
 
 
 class HasExit(Protocol):
@@ -204,13 +215,12 @@ class _Listener(asyncio.SubprocessProtocol):
         self._transport: asyncio.SubprocessTransport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.SubprocessTransport)
-        self._transport = transport
+        self._transport = cast(asyncio.SubprocessTransport, transport)
 
     def give(self, given: bytes) -> None:
         """Send the program its whole input and close the pipe."""
-        pipe = self._transport and self._transport.get_pipe_transport(0)
-        assert isinstance(pipe, asyncio.WriteTransport)
+        assert self._transport
+        pipe = cast(asyncio.WriteTransport, self._transport.get_pipe_transport(0))
         if given:
             pipe.write(given)
         pipe.close()

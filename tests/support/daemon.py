@@ -146,6 +146,9 @@ SERVING: "list[Serving]" = []
 class Serving:
     """A daemon over the folder, from ``with`` to its end."""
 
+    loop_factory: Callable[[], asyncio.AbstractEventLoop] | None = None
+    """What makes its event loop; None: asyncio's own."""
+
     def __init__(
         self,
         folder: Path,
@@ -270,7 +273,8 @@ class Serving:
 
     def _run_thread(self) -> None:
         try:
-            asyncio.run(self._serve())
+            with asyncio.Runner(loop_factory=self.loop_factory) as runner:
+                runner.run(self._serve())
         except BaseException as error:
             self._failure = error
         finally:

@@ -4,6 +4,7 @@ import asyncio
 import select
 from collections.abc import Callable
 from math import inf
+from typing import cast
 
 import httptools
 from msgspec import Struct
@@ -84,9 +85,10 @@ class UpstreamConnection(asyncio.Protocol):
         answer = self._answer = _ResponseParser(bodiless=bodiless)
         self._got_data = False
         assert self._transport
-        if self.gone.done():
+        if self._transport.is_closing():
             self._fail(f"{self._host} closed the connection at once")
-        self._transport.write(request)
+        else:
+            self._transport.write(request)
         self._set_deadline(timeouts.head, end)
         while answer.head is None:
             await self._wait_for_data(answer)
@@ -126,8 +128,7 @@ class UpstreamConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Store the transport; called by the loop."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's are of no such class
         if socket := transport.get_extra_info("socket"):
             self._socket_poll = select.poll()
             self._socket_poll.register(socket.fileno(), select.POLLIN | select.POLLRDHUP)
