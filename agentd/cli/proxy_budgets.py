@@ -3,7 +3,7 @@
 import argparse
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import msgspec
@@ -24,8 +24,12 @@ from agentd.cli.options import Subcommands, add_json_option, resolve_layout, to_
 from agentd.cli.output import print_result, print_table
 from agentd.core.clock import SystemClock
 from agentd.core.errors import BadRequest, NotFound, suggest_name
+from agentd.gateway.ledger.daily_reports import DailyReports
 from agentd.gateway.limits.budget_store import load, open_entries
 from agentd.gateway.limits.budgets import Budget
+from agentd.gateway.limits.meters import KeyMeters
+from agentd.gateway.limits.spend import Used
+from agentd.gateway.settings.store import load as load_settings
 from agentd.storage.layout import Layout
 
 EXAMPLES = """\
@@ -42,6 +46,9 @@ budgets.yml in the configuration folder may be edited by hand; comments are pres
 running daemon follows it at once.
 """
 
+SPENT = ("day", "week", "month", "total")
+"""The amounts that are told of a budget."""
+
 
 def add_parser(commands: Subcommands) -> None:
     """Register the command with argparse."""
@@ -54,8 +61,8 @@ def add_parser(commands: Subcommands) -> None:
     verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
     for verb, description, action in (
         ("add", "make a budget", _add),
-        ("list", "list the budgets", _list),
-        ("show", "show a budget", _show),
+        ("list", "list the budgets, and what is spent of each", _list),
+        ("show", "show a budget, and what is spent of it", _show),
         ("change", "change the limits, owner, tag or name of a budget", _change),
         ("raise", "raise limits of a budget until a moment", _raise),
         ("end-raise", "let the old limits of a budget hold again now", _end_raise),
@@ -141,10 +148,12 @@ def _replace(layout: Layout, args: argparse.Namespace, outcome: str, **fields: A
 
 def _list(layout: Layout, args: argparse.Namespace) -> None:
     budgets = load(layout).values()
+    spent = _count_spent(layout, budgets)
     if args.json:
-        print(json.dumps([msgspec.to_builtins(one) for one in budgets]))
+        print(json.dumps([_to_fields(one, spent[one.name]) for one in budgets]))
     elif budgets:
-        print_table([("NAME", "OF", "STATE", "LIMITS"), *map(_format_row, budgets)])
+        head = ("NAME", "OF", "STATE", "LIMITS", "SPENT (USD)")
+        print_table([head, *(_format_row(one, spent[one.name]) for one in budgets)])
     else:
         print(
             "no budgets; make one with: agentd proxy budget add NAME --tag TAG --month USD",
@@ -157,12 +166,31 @@ def _show(layout: Layout, args: argparse.Namespace) -> None:
     if args.budget not in budgets:
         suggestion = suggest_name(args.budget, budgets)
         raise NotFound(f'There is no budget "{args.budget[:100]}"{suggestion}')
-    fields = msgspec.to_builtins(budgets[args.budget])
+    budget = budgets[args.budget]
+    fields = _to_fields(budget, _count_spent(layout, [budget])[budget.name])
     if args.json:
         print(json.dumps(fields))
         return
     for name, value in fields.items():
         print(f"{name:12}  {value if isinstance(value, str) else json.dumps(value)}")
+
+
+def _count_spent(layout: Layout, budgets: Collection[Budget]) -> dict[str, Used]:
+    """Return what the ledger's files say is spent of each budget, by its name."""
+    if not budgets:
+        return {}
+    clock, zone = SystemClock(), load_settings(layout).zone
+    meters = KeyMeters(zone, clock)
+    days = DailyReports(layout, lambda: clock.now()[:10], writes=False)
+    counted = days.query(lambda: days.count_spend(meters.iter_window_starts()))
+    meters.reset_to(counted.spend, zone)
+    return {one.name: meters.describe_budget(one).used for one in budgets}
+
+
+def _to_fields(budget: Budget, used: Used) -> dict[str, Any]:
+    """Return what ``--json`` prints of a budget: its file's fields, and ``spent`` in USD."""
+    spent = {name: getattr(used, name) for name in SPENT}
+    return {**msgspec.to_builtins(budget), "spent": msgspec.to_builtins(spent)}
 
 
 def _parse_fields(args: argparse.Namespace, budget: Budget | None) -> dict[str, Any]:
@@ -178,12 +206,13 @@ def _parse_fields(args: argparse.Namespace, budget: Budget | None) -> dict[str, 
     return found
 
 
-def _format_row(budget: Budget) -> tuple[str, ...]:
+def _format_row(budget: Budget, used: Used) -> tuple[str, ...]:
     limits = format_limits(budget.limits)
     if budget.raised and budget.raised.until > SystemClock().now():
         limits += f" (raised until {budget.raised.until})"
     whose = f"{budget.scope} {budget.owner or budget.tag}"
-    return budget.name, whose, "enabled" if budget.enabled else "disabled", limits
+    spent = ", ".join(f"{name} {getattr(used, name):.4f}" for name in SPENT)
+    return budget.name, whose, "enabled" if budget.enabled else "disabled", limits, spent
 
 
 def _print_budget(budget: Budget, outcome: str, args: argparse.Namespace) -> None:

@@ -98,7 +98,7 @@ def test_a_list_shows_whose_a_budget_is_and_what_is_raised(
     run("budget", "raise", "A", "--day", "6", "--until", "2099-01-31")
     run("budget", "list")
     cells = capsys.readouterr().out.splitlines()[1].split()
-    assert cells == ["A", "tag", "a", "enabled", "day", "4", "(raised", "until", f"{FAR})"]
+    assert cells[:9] == ["A", "tag", "a", "enabled", "day", "4", "(raised", "until", f"{FAR})"]
     run("budget", "list", "--json")
     run("budget", "show", "A", "--json")
     listed, shown = map(json.loads, capsys.readouterr().out.splitlines())

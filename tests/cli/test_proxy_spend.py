@@ -99,6 +99,23 @@ def test_log_of_an_owner_or_a_tag(capsys):
         assert len(capsys.readouterr().out.splitlines()) == expected
 
 
+def test_budgets_show_what_the_keys_of_their_owner_or_tag_spent(capsys):
+    main(["proxy", "budget", "add", "Ann", "--owner", "ann", "--month", "100"])
+    main(["proxy", "budget", "add", "Nightly", "--tag", "nightly", "--day", "2"])
+    main(["proxy", "budget", "add", "Unused", "--tag", "unused", "--day", "2"])
+    capsys.readouterr()
+    main(["proxy", "budget", "list", "--json"])
+    spent = {one["name"]: one["spent"] for one in json.loads(capsys.readouterr().out)}
+    assert (spent["Ann"]["day"], spent["Ann"]["total"]) == ("0.25", "9.75")
+    assert spent["Nightly"] == dict.fromkeys(("day", "week", "month", "total"), "1.125")
+    assert spent["Unused"]["total"] == "0"
+    main(["proxy", "budget", "list"])
+    rows = capsys.readouterr().out.splitlines()
+    assert rows[2].endswith("day 1.1250, week 1.1250, month 1.1250, total 1.1250")
+    main(["proxy", "budget", "show", "Nightly"])
+    assert '"total": "1.125"' in capsys.readouterr().out
+
+
 def test_spend_by_day_counts_back_from_today(capsys):
     assert main(["proxy", "spend", "--by", "day", "--days", "7"]) == 0
     _, *days, total = read_rows(capsys)
