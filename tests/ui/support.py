@@ -134,6 +134,19 @@ def find_prompt_box(page: Page) -> Locator:
     return page.get_by_label("Prompt", exact=True)
 
 
+def scroll_by(scroller: Locator, pixels: int) -> None:
+    """Scroll as far as it goes, and return once the page has heard of it."""
+    scroller.evaluate(
+        """(node, pixels) => new Promise((done) => {
+          const before = node.scrollTop;
+          node.addEventListener("scroll", () => setTimeout(done), { once: true });
+          node.scrollTop += pixels;
+          if (node.scrollTop === before) done();
+        })""",
+        pixels,
+    )
+
+
 @contextmanager
 def person(
     browser: Browser,

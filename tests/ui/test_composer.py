@@ -62,10 +62,8 @@ def test_files_are_attached_sent_with_the_prompt_and_outlive_a_reload(
     find_prompt_box(page).press("Enter")
     expect(page.locator(".prompt")).to_contain_text("uploads/one notes.txt")
     expect(attached).to_have_count(0)
-    given = talking.given[-1].prompt
-    assert (
-        given == "Look at these\n\nAttached files:\n- uploads/one notes.txt\n- uploads/picture.png"
-    )
+    wanted = "Look at these\n\nAttached files:\n- uploads/one notes.txt\n- uploads/picture.png"
+    until(lambda: wanted in [one.prompt for one in talking.given])
     folder = Path(site.settings.workspace) / "uploads"
     assert (folder / "picture.png").read_bytes() == PNG
 
@@ -134,6 +132,7 @@ def test_a_prompt_that_is_sent_while_its_files_are_on_their_way_waits_for_them(
     page.unroute("**/api/files")
     page.get_by_role("button", name="Retry").click()
     expect(page.locator(".prompt")).to_contain_text("uploads/slow.txt")
+    expect(page.locator(".prose", has_text="echo: once it is there")).to_be_visible()
     assert len([one for one in talking.given if "once it is there" in one.prompt]) == 1
 
 
@@ -213,7 +212,10 @@ def test_the_skill_and_the_model_are_remembered_for_each_chat(ada: Person, site:
     page.get_by_role("button", name="Model").click()
     page.get_by_role("menuitemradio", name="mine").click()
     expect(page.get_by_role("button", name="Model: mine")).to_be_visible()
-    until(lambda: site.client().get(f"/api/chat/{one}")["settings"]["model"] == "mine")
+    wanted = {"model": "mine", "skill": "release"}
+    until(
+        lambda: wanted.items() <= site.client().get(f"/api/chat/{one}").json()["settings"].items()
+    )
     page.goto(f"{ada.url}/{other}")
     expect(page.get_by_role("button", name="Skill")).to_have_text("No skill")
     page.goto(f"{ada.url}/{one}")

@@ -144,7 +144,7 @@ def open_page(somebody: Person, chats: dict[str, str], name: str) -> Page:
 def wait_until_loaded(page: Page) -> None:
     """Wait until the page shows the data that it has read."""
     expect(page.locator(".foot small")).to_contain_text("live", use_inner_text=False)
-    expect(page.locator(".skeleton")).to_have_count(0)
+    expect(page.locator(".skeleton, [aria-busy=true]")).to_have_count(0)
 
 
 def find_small_targets(page: Page) -> list[str]:

@@ -114,5 +114,6 @@ def test_repricing_is_planned_then_applied_and_the_first_cost_is_kept(
     assert gateway.requests()[0]["cost"] == before["cost"]
     page.get_by_role("button", name="Reprice 1 request").click()
     expect(page.get_by_role("button", name="Plan")).to_be_visible()
+    expect(page.get_by_text("1 request repriced")).to_be_visible()
     (after,) = gateway.requests()
     assert (after["cost"] > before["cost"], after["was"]) == (True, before["cost"])

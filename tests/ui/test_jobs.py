@@ -12,7 +12,7 @@ from agentd.auth.password import hash_password
 from agentd.auth.roles import User
 from agentd.auth.user_store import UserFile
 from tests.support.daemon import CHEAP, WORD, Client, Serving, until
-from tests.ui.support import DESK, PHONE, Person, TalkingEngine, person, sign_in
+from tests.ui.support import DESK, PHONE, Person, TalkingEngine, person, scroll_by, sign_in
 from tests.ui.test_every_page import PAYLOADS, axe, find_small_targets, wait_until_loaded
 
 from playwright.sync_api import Browser, Page, expect  # isort: skip
@@ -147,7 +147,7 @@ def test_output_is_followed_at_its_end_only_and_nothing_is_lost_or_doubled(
         expect(shown).to_contain_text("line 100")
         feed.write("the first\n")
         expect(shown.get_by_text("the first")).to_be_visible()
-        shown.evaluate("(node) => { node.scrollTop = 0; }")
+        scroll_by(shown, -1_000_000)
         expect(shown.get_by_text("line 1", exact=True)).to_be_visible()
         feed.write("the second\nthe third\n")
         more = page.get_by_role("button", name=re.compile("2 new lines"))
@@ -192,12 +192,9 @@ def test_auto_fix_is_switched_with_its_chat_and_tries_in_all_tabs(
     page.get_by_label("In the chat").select_option(label="Fix the builds")
     page.get_by_label("Tries in a row").fill("5")
     page.get_by_label("Tries in a row").blur()
-    until(lambda: client.get("/api/autofix/status")["builds"][0]["tries"] == 5)
-    status = client.get("/api/autofix/status").json()
-    assert status["on"]
-    assert status["builds"] == [
-        {"build": "long", "on": True, "chatId": chat, "tries": 5, "tried": 0}
-    ]
+    wanted = {"build": "long", "on": True, "chatId": chat, "tries": 5, "tried": 0}
+    until(lambda: client.get("/api/autofix/status")["builds"] == [wanted])
+    assert client.get("/api/autofix/status")["on"]
     page.get_by_role("switch", name="Auto-fix over all builds").click()
     expect(other.get_by_text("Off for all builds")).to_be_visible()
 

@@ -101,11 +101,12 @@ def test_kill_9_in_the_middle_of_a_reply_loses_and_doubles_nothing(
         ]
         expect(page.locator(".failure")).to_contain_text("Interrupted")
         assert find_prompt_box(page).input_value() == "a draft"
+        expect(page.locator(".running")).to_have_count(0)
         shown = page.locator(".script").inner_text()
         page.reload()
         expect(page.locator(".turn")).to_have_count(3)
         expect(page.locator(".prose", has_text="The answer after")).to_be_visible()
-        assert page.locator(".script").inner_text() == shown, "as the daemon has it"
+        expect(page.locator(".script")).to_have_text(shown, use_inner_text=True)
     finally:
         stall.release()
         context.close()

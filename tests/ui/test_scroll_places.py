@@ -160,11 +160,15 @@ def test_what_was_left_by_a_search_hit_is_where_it_was(ada: Person, site: Servin
     page.keyboard.press("Control+k")
     page.get_by_role("combobox").fill(WORD)
     page.get_by_role("option", name=re.compile("pier 3")).click()
-    expect(page.get_by_text(f"The {WORD} is on pier 3.")).to_be_in_viewport()
+    expect(
+        page.locator(".script-scroll").get_by_text(f"The {WORD} is on pier 3.")
+    ).to_be_in_viewport()
     page.go_back()
     expect_place(page, "Trash", place)
     page.go_forward()
-    expect(page.get_by_text(f"The {WORD} is on pier 3.")).to_be_in_viewport()
+    expect(
+        page.locator(".script-scroll").get_by_text(f"The {WORD} is on pier 3.")
+    ).to_be_in_viewport()
 
 
 def test_who_scrolls_before_all_is_there_is_not_pulled_back(ada: Person, site: Serving) -> None:

@@ -67,10 +67,10 @@ def test_a_chat_is_deleted_for_good_only_when_that_is_confirmed(
     button.click()
     page.get_by_role("button", name="Delete for good", exact=True).click()
     expect(find_row(page, "Not wanted")).to_have_count(0)
+    until(lambda: chat not in list_trash(client))
     page.reload()
     wait_until_loaded(page)
     expect(find_row(page, "Not wanted")).to_have_count(0)
-    assert chat not in list_trash(client)
 
 
 def test_what_the_daemon_does_not_do_is_taken_back(ada: Person, client: Client) -> None:

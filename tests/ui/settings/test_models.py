@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from agentd import __version__
-from tests.support.daemon import Serving
+from tests.support.daemon import Serving, until
 from tests.ui.support import Person
 
 from playwright.sync_api import Locator, Page, expect  # isort: skip
@@ -56,6 +56,7 @@ def test_a_web_search_is_refused_where_a_supplier_has_none_and_kept_where_it_has
     searching = "  searching: {dialect: anthropic, url: 'http://127.0.0.1:9'}\n"
     try:
         file.write_text(before.replace("suppliers:\n", f"suppliers:\n{searching}"))
+        until(lambda: "searching" in site.client().get("/api/models")["suppliers"])
         page = ada.open("/settings/models")
         page.get_by_role("button", name="Add a model").click()
         dialog = page.get_by_role("dialog")

@@ -77,8 +77,8 @@ def test_a_label_is_added_renamed_in_its_chats_and_deleted(ada: Person, client: 
     page.get_by_role("button", name="Green").click()
     page.get_by_role("button", name="Add", exact=True).click()
     expect(page.locator("li", has_text="docs")).to_contain_text("0 chats")
-    labels = client.get("/api/chat-labels")["labels"]
-    assert labels[-1] == {"name": "docs", "color": "#2f9a63", "chats": 0}
+    docs = {"name": "docs", "color": "#2f9a63", "chats": 0}
+    until(lambda: client.get("/api/chat-labels")["labels"][-1] == docs)
     choose_action(page, "bug", "Edit")
     page.get_by_label("Name").fill("docs")
     page.get_by_role("button", name="Save").click()

@@ -19,7 +19,7 @@ import { toastError } from "../parts/toast.js";
 import { chatItems } from "./chat_actions.js";
 import { followChat } from "./chat_data.js";
 import { labelChips } from "./labels.js";
-import { chats, markSeen } from "./chats.js";
+import { chats, markSeen, whenRead } from "./chats.js";
 import { modelItems, modelLabel, skillItems, skills } from "./choices.js";
 import { list } from "../core/list.js";
 import { seen } from "./me.js";
@@ -248,7 +248,8 @@ export function page(params) {
     { keys: "End", label: "End of the chat", run: () => void toLast() },
   ]);
 
-  void chat.load(wanted).then(() => {
+  const read = chat.load(wanted);
+  void read.then(() => {
     atEnd = !wanted;
     requestAnimationFrame(() => {
       if (place) showPlace(scroll, place);
@@ -259,14 +260,14 @@ export function page(params) {
 
   const usual = matchMedia("(min-width: 1181px)").matches ? store.read("panel", "details") : "";
   const panel = computed(() => query.value.get("panel") ?? usual);
-  const actions = () => chatItems(chatId, title.peek(), [
+  const actions = () => Promise.all([read, whenRead()]).then(() => chatItems(chatId, title.peek(), [
     { label: "Find in this chat", icon: "search", hint: "Ctrl F", onselect: () => void find() },
     { label: "Changes", icon: "branch", checked: panel.peek() === "changes", onselect: () => showPanel("changes") },
     ...(settings.peek()?.worktree === false ? [{ label: "Work in a tree of its own", icon: "copy", disabled: !may("manager") || chat.working.peek(), onselect: () => void change({ worktree: true }).then(() => showPanel("changes")) }] : []),
     { label: "Keep processes after a turn", icon: "terminal", note: "What runs in the background goes on", toggles: true, checked: Boolean(settings.peek()?.keepProcesses), disabled: !may("manager"), onselect: () => void change({ keepProcesses: !settings.peek()?.keepProcesses }) },
     { label: "Details", icon: "info", checked: isShown(panel.peek()), onselect: () => showPanel(panel.peek() ? "none" : "details") },
     null,
-  ]);
+  ]));
 
   const body = el("div", { class: () => `chat-page${isShown(panel.value) ? " panelled" : ""}` },
     el("div", { class: "frame" },

@@ -2,7 +2,7 @@
 
 import { ApiError, get, session } from "../core/api.js";
 import * as live from "../core/live.js";
-import { computed, signal } from "../core/signals.js";
+import { computed, detached, effect, signal } from "../core/signals.js";
 import { dayGroup } from "../core/time.js";
 import { loadChoices, takeChoices } from "./choices.js";
 import { loadMe, markSeenUpTo, pins, seen, takeMe } from "./me.js";
@@ -56,6 +56,15 @@ export async function loadChats() {
     if (loading.peek() !== "ready") loading.value = error;
     else if (error.passing) setTimeout(() => void loadChats(), RETRY);
   }
+}
+
+/** When it was read for the first time, or could not be. @returns {Promise<void>} */
+export function whenRead() {
+  return new Promise((resolve) => {
+    const [, end] = detached(() => effect(() => {
+      if (loading.value !== "loading") queueMicrotask(() => (end(), resolve()));
+    }));
+  });
 }
 
 /** @param {Chat} chat */

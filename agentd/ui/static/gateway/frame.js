@@ -132,7 +132,8 @@ export function shown(reading, show) {
     reading.problem.value = null;
     void reading.reload();
   };
-  return el("div", { class: "loaded" }, () => {
+  const busy = () => (state.value === "loading" || state.value === "slow" ? "true" : null);
+  return el("div", { class: "loaded", "aria-busy": busy }, () => {
     if (state.value === "problem") return failure(reading.problem.peek(), retry);
     if (state.value === "slow") return el("div", { class: "skeleton", role: "status", "aria-label": "Loading" }, el("i"), el("i"), el("i"));
     if (state.value !== "content") return null;

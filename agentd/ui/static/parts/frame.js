@@ -58,7 +58,8 @@ export function loaded(read, show) {
     state.value = "loading";
     void reload();
   };
-  const node = el("div", { class: "loaded" }, () => {
+  const busy = () => (state.value === "loading" || state.value === "slow" ? "true" : null);
+  const node = el("div", { class: "loaded", "aria-busy": busy }, () => {
     const now = state.value;
     if (now === "loading") return null;
     if (now === "slow") return el("div", { class: "skeleton", role: "status", "aria-label": "Loading" }, el("i"), el("i"), el("i"));

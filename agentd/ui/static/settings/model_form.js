@@ -19,19 +19,17 @@ const ENGINES = /** @type {const} */ ([
 
 /**
  * @param {string | null} name of the model that is changed; null: a new one
- * @param {readonly string[]} suppliers
  * @param {() => void} done
  */
-export async function editModel(name, suppliers, done) {
+export async function editModel(name, done) {
   /** @type {any} */
-  let before = { engine: "native" };
+  const fresh = { engine: "native" };
   try {
-    if (name) before = await get(`/api/models/${encodeURIComponent(name)}`);
+    const [{ suppliers }, before] = await Promise.all([get("/api/models"), name ? get(`/api/models/${encodeURIComponent(name)}`) : fresh]);
+    await openDialog(name ? `Edit ${name}` : "Add a model", (close) => [form(name, before, suppliers, close, done)], { wide: true });
   } catch (error) {
-    toastError(error, () => void editModel(name, suppliers, done));
-    return;
+    toastError(error, () => void editModel(name, done));
   }
-  await openDialog(name ? `Edit ${name}` : "Add a model", (close) => [form(name, before, suppliers, close, done)], { wide: true });
 }
 
 /**

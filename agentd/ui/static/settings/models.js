@@ -19,19 +19,16 @@ export function page() {
   const reload = () => void read.reload();
   follow(["modelsUpdate"], reload);
   const isAdmin = may("administrator");
-  /** @type {readonly string[]} */
-  let suppliers = [];
   return settingsPage("Models", card({
     title: "Models", text: "The models that chats can use; a chat without one uses the default. They are in models.yml.",
     actions: [
       el("button", { class: "btn", onclick: reload }, icon("reload"), "Check again"),
-      isAdmin ? el("button", { class: "btn main", onclick: () => void editModel(null, suppliers, reload) }, icon("plus"), "Add a model") : null,
+      isAdmin ? el("button", { class: "btn main", onclick: () => void editModel(null, reload) }, icon("plus"), "Add a model") : null,
     ],
   }, read.node));
 
   /** @param {any} found */
   function show(found) {
-    suppliers = found.suppliers;
     return el("div", null,
       found.problems.length
         ? el("div", { class: "inside" }, failureLine(new Error(`models.yml has problems: what it said before stays in force. ${found.problems[0].what}`)),
@@ -40,7 +37,7 @@ export function page() {
       found.models.length
         ? longList(found.models, (model) => `${model.name} ${model.engine} ${model.model} ${model.supplier}`, modelRow, "models")
         : emptyState("cube", "No models yet", "The built-in offline engine lists, reads, searches and runs commands. A model, or an installed coding agent, does the rest.",
-          isAdmin ? el("button", { class: "btn main", onclick: () => void editModel(null, suppliers, reload) }, "Add a model") : null));
+          isAdmin ? el("button", { class: "btn main", onclick: () => void editModel(null, reload) }, "Add a model") : null));
   }
 
   /** @param {ListedModel} model */
@@ -58,7 +55,7 @@ export function page() {
             { label: "Make it the default", icon: "check", disabled: model.default, onselect: () => void choose(model.name) },
             model.default ? { label: "No default", onselect: () => void choose("") } : false,
             ...(isAdmin ? [
-              { label: "Edit", icon: "pencil", onselect: () => void editModel(model.name, suppliers, reload) },
+              { label: "Edit", icon: "pencil", onselect: () => void editModel(model.name, reload) },
               null,
               { label: "Remove", icon: "trash", danger: true, disabled: model.default, note: model.default ? "Choose another default first" : "",
                 onselect: () => void removeModel(model.name) },
