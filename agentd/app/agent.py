@@ -71,6 +71,7 @@ class EngineComponent:
         mcp: McpDirectory,
         processes: ProcessTable,
         engine: Engine | None = None,
+        on_hooks_change: Callable[[], None] = lambda: None,
     ) -> None:
         self._mcp = mcp
         self._processes = processes
@@ -83,7 +84,7 @@ class EngineComponent:
         self._bounds = WorkspaceBounds(written.settings.current.workspace)
         self.commands = CommandDirectory(layout, written.settings.current.workspace)
         """The custom commands."""
-        self.hooks = HookDirectory(layout)
+        self.hooks = HookDirectory(layout, on_hooks_change)
         """The hooks of the native engine."""
 
     async def start(self, generation: str) -> None:

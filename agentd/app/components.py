@@ -13,6 +13,9 @@ from agentd.agent.api import AgentEndpoints
 from agentd.agent.custom_commands import api as commands_api
 from agentd.agent.custom_commands.api import CommandEndpoints
 from agentd.agent.engine import Engine
+from agentd.agent.hooks import api as hooks_api
+from agentd.agent.hooks.api import HookEndpoints
+from agentd.agent.hooks.events import HooksUpdate
 from agentd.app import about_api, setup_api
 from agentd.app.about_api import AboutEndpoints
 from agentd.app.admin import AdminComponent
@@ -218,6 +221,7 @@ async def _start_engines(
         mcp_servers.directory,
         processes.table,
         engine,
+        lambda: core.bus.publish(HooksUpdate()),
     )
     await engines.start(core.state.generation)
     stack.push_async_callback(engines.stop)
@@ -296,6 +300,7 @@ async def collect_routes(
                 components.mcp_servers.directory.list_prompts,
             )
         ),
+        *hooks_api.routes(HookEndpoints(components.engines.hooks, core.settings.workspace)),
         *chain.from_iterable(part.rows for part in parts),
         *config_files.build_routes(chats, agent.find_problem, problems),
         *_build_setup_routes(core),

@@ -20,6 +20,7 @@ COMMANDS = (
     "schedules",
     "mcp",
     "mcp-servers",
+    "hooks",
     "acp",
     "keys",
     "hash-key",

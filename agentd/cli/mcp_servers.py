@@ -15,7 +15,8 @@ from agentd.agent.mcp_servers.directory import McpDirectory
 from agentd.agent.mcp_servers.messages import RemoteTool
 from agentd.agent.mcp_servers.model import DEFAULT_SECONDS, McpServerSettings
 from agentd.agent.mcp_servers.views import make_check_view, make_form
-from agentd.agent.workspace_decisions import WorkspaceDecision, open_server_decisions
+from agentd.agent.workspace_decisions import open_server_decisions
+from agentd.cli.decisions import list_decisions, withdraw_decisions
 from agentd.cli.options import (
     Subcommands,
     add_json_option,
@@ -44,7 +45,6 @@ exit codes: 0 done, 1 failed (no such server, or it does not work), 2 wrong usag
 """
 
 _CHECK_SECONDS = 90.0
-_SHORT_ID = 12
 _VERBS = {
     "list": "list the servers of mcp.yml",
     "add": "add a server to mcp.yml",
@@ -123,9 +123,12 @@ def run(args: argparse.Namespace) -> int:
         case "test":
             return _test(args, layout)
         case "decisions":
-            _list_decisions(open_server_decisions(layout).load(), as_json=args.json)
+            nothing = "nothing was decided about servers of a .mcp.json"
+            list_decisions(open_server_decisions(layout).load(), nothing, as_json=args.json)
         case "withdraw":
-            _withdraw(args, layout)
+            listing = "agentd mcp-servers decisions"
+            file = open_server_decisions(layout)
+            withdraw_decisions(file, args.decision, listing, as_json=args.json)
         case _:
             _list(store.load(layout).all, as_json=args.json)
     return 0
@@ -197,45 +200,3 @@ async def _list_tools(
 ) -> Sequence[RemoteTool]:
     async with asyncio.timeout(_CHECK_SECONDS):
         return await McpDirectory(layout, os.environ, "").list_tools(server, folder)
-
-
-def _list_decisions(decisions: Sequence[WorkspaceDecision], *, as_json: bool) -> None:
-    if as_json:
-        print(json.dumps([_to_plain(one) for one in decisions]))
-    elif decisions:
-        print_table([_describe_decision(one) for one in decisions])
-    else:
-        print("nothing was decided about servers of a .mcp.json", file=sys.stderr)
-
-
-def _to_plain(decision: WorkspaceDecision) -> dict[str, object]:
-    outcome = "allowed" if decision.allowed else "denied"
-    return {
-        "id": decision.digest,
-        "name": decision.name,
-        "decision": outcome,
-        "decidedAt": decision.at,
-    }
-
-
-def _describe_decision(one: WorkspaceDecision) -> tuple[str, str, str, str]:
-    return one.digest[:_SHORT_ID], "allowed" if one.allowed else "denied", one.at, one.name
-
-
-def _withdraw(args: argparse.Namespace, layout: Layout) -> None:
-    """Withdraw the decision with this id or the beginning of it, or all about this name."""
-    wanted = args.decision
-    known = open_server_decisions(layout).load()
-    named = [one for one in known if one.name == wanted]
-    found = named or [one for one in known if len(wanted) >= 4 and one.digest.startswith(wanted)]
-    if not found:
-        raise NotFound(
-            f'No decision has the name or id "{wanted[:100]}"',
-            "agentd mcp-servers decisions lists them",
-        )
-    if not named and len(found) > 1:
-        raise BadRequest(f'Several decisions begin with "{wanted[:100]}"')
-    for one in found:
-        open_server_decisions(layout).withdraw(one.digest)
-    text = f"{found[0].name} is asked about again"
-    print_result(text, [_to_plain(one) for one in found], as_json=args.json)

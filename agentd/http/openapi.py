@@ -109,6 +109,7 @@ _TAGS: dict[str, tuple[str, str]] = {
     "/api/files": ("files", "Uploaded files."),
     "/api/bots": ("bots", "The messenger bots that chats can be linked to."),
     "/api/mcp-servers": ("mcp servers", "The MCP servers whose tools the agents use."),
+    "/api/hooks": ("hooks", "The hooks of the native engine, and decisions about them."),
     "/api/setup": ("setup", "The first run: the installed engines, and a test of one."),
     "/api/settings": ("settings", "The settings of the daemon."),
     "/api/commands": ("commands", "Custom commands: prompts that are sent by /name."),

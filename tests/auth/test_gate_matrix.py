@@ -8,6 +8,7 @@ import pytest
 
 from agentd.agent import api as agent_api
 from agentd.agent.custom_commands import api as commands_api
+from agentd.agent.hooks import api as hooks_api
 from agentd.agent.mcp_servers import api as mcp_servers_api
 from agentd.agent.processes import api as processes_api
 from agentd.app import about_api, setup_api, system_api
@@ -78,6 +79,7 @@ EVERY = build_table(
     browse_api.routes(ANY),
     bots_api.routes(ANY),
     mcp_servers_api.routes(ANY),
+    hooks_api.routes(ANY),
     processes_api.routes(ANY),
     [remote_api.build_creation_route(ANY)],
     chats_api.routes(ANY),

@@ -98,10 +98,11 @@ def test_decisions_are_listed_and_withdrawn_by_name_or_id(
     for name, digest in (("shop", "a" * 64), ("shop", "b" * 64), ("lint", "ab" * 32)):
         open_server_decisions(layout).keep(WorkspaceDecision(name, digest, name == "shop", AT))
     assert call("decisions") == 0
-    assert f"{'a' * 12}  allowed  {AT}  shop" in capsys.readouterr().out
+    assert f"{'a' * 12}  allowed  {AT}  -  shop" in capsys.readouterr().out
     assert call("decisions", "--json") == 0
     assert json.loads(capsys.readouterr().out)[2] == {
-        **{"id": "ab" * 32, "name": "lint", "decision": "denied", "decidedAt": AT}
+        **{"id": "ab" * 32, "name": "lint", "decision": "denied", "decidedAt": AT},
+        "decidedBy": "",
     }
     assert call("withdraw", "aba") == 1, "an id of three characters is too short"
     assert call("withdraw", "abab") == 0

@@ -8,6 +8,11 @@ import os
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from agentd.agent.workspace_decisions import (
+    WorkspaceDecision,
+    open_hook_decisions,
+    open_server_decisions,
+)
 from agentd.auth import password, roles
 from agentd.auth.user_store import UserFile
 from agentd.storage.layout import Layout
@@ -17,6 +22,9 @@ from tests.crash.keys import KEY, MANAGEMENT_KEY
 WORD = "correct horse battery"
 CHAT, OTHER, TRASHED, EMPTY = 1, 2, 3, 4
 """The chat that is changed, one that must go on, one in the trash, and one whose prompts may go."""
+
+DECIDED = "ab" * 32
+"""The digest of an MCP server, and of hooks, that were decided about."""
 
 _FORM = "multipart/form-data; boundary=x"
 _UPLOAD = (
@@ -163,6 +171,10 @@ CALLS: dict[str, EndpointCall] = {
         "/api/mcp-servers/docs", {**_DOCS, "url": f"{_NOBODY}/other"}
     ),
     "DELETE /api/mcp-servers/{name}": EndpointCall("/api/mcp-servers/docs"),
+    "DELETE /api/mcp-servers/decisions/{id}": EndpointCall(
+        f"/api/mcp-servers/decisions/{DECIDED}"
+    ),
+    "DELETE /api/hooks/decisions/{id}": EndpointCall(f"/api/hooks/decisions/{DECIDED}"),
     "POST /api/chats": EndpointCall("/api/chats", {"title": "new"}),
     "PUT /api/chats/{chatId}": EndpointCall(f"/api/chats/{CHAT}", {"title": "renamed"}),
     "PUT /api/chats/{chatId}/labels": EndpointCall(f"/api/chats/{CHAT}/labels", {"labels": []}),
@@ -272,7 +284,6 @@ NOT_CALLED: dict[str, str] = {
     "DELETE /api/keys/{name}": "it is revoked before it is removed: revoke of fault_sweep.py",
     "POST /api/agent/channels/{name}/balance": _ASKS,
     "PUT /api/chat/{chatId}/mcp-servers": "they are only in memory",
-    "DELETE /api/mcp-servers/decisions/{id}": "it needs a decision about a project's server",
     "POST /api/chats/{chatId}/processes/{processId}/stop": _JOB,
     "POST /api/remote/chats/{chatId}/processes/{processId}/stop": _JOB,
     "POST /api/schedules/{name}/run": "its turn goes on after the answer: tests/schedules",
@@ -317,6 +328,9 @@ def settle(layout: Layout) -> None:
     skill.mkdir(parents=True)
     Path(skill, "SKILL.md").write_text("---\nname: review\ndescription: Reviews.\n---\nLook.\n")
     Path(layout.builds_settings).write_text("builds:\n  b:\n    command: ['true']\n")
+    for file in (open_server_decisions(layout), open_hook_decisions(layout)):
+        for digest in (DECIDED, "cd" * 32):
+            file.keep(WorkspaceDecision("lint", digest, True, "2026-01-01T00:00:00.000Z"))
 
 
 def fill(url: str) -> dict[str, str]:

@@ -40,6 +40,7 @@ KINDS = ("EIO", "ENOSPC", "dies")
 READ = (
     *("/api/chats", "/api/chats/trash", "/api/chat-labels", "/api/schedules", "/api/keys"),
     *("/api/users", "/api/sessions", "/api/users/vera/sessions", "/api/bots", "/api/mcp-servers"),
+    "/api/hooks",
     *("/api/models", "/api/skills-settings", "/api/autofix/status", "/api/files", "/api/me"),
     *("/api/me/push", "/api/agent/channels", "/api/agent/models", "/api/agent/keys"),
     *("/api/agent/management-keys", "/api/agent/budgets", "/api/agent/secret-rules?limit=200"),

@@ -35,6 +35,7 @@ PAGES = {
     "labels": "/settings/labels",
     "bots": "/settings/bots",
     "mcp-servers": "/settings/mcp-servers",
+    "hooks": "/settings/hooks",
     "configuration": "/settings/configuration",
     "about": "/settings/about",
 }
@@ -65,6 +66,7 @@ def chats(site: Serving, talking: TalkingEngine) -> dict[str, str]:
     client.post("/api/schedules", {**nightly, "zone": "Europe/Berlin"})
     client.post("/api/schedules", {**nightly, "name": "digest", "paused": True})
     add_mcp_servers(site)
+    add_hooks(site)
     talking.expect("done")
     done = client.create_chat(prompt="done", title="A chat that is done")
     code = "```python\nprint(1)\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |"
@@ -98,6 +100,17 @@ def add_mcp_servers(site: Serving) -> None:
     administrator.post("/api/mcp-servers", {**program, "env": {"TOKEN": "env:TOKEN"}})
     entry = {"mcpServers": {"lint": {"command": "node", "args": ["lint.mjs"]}}}
     (Path(site.settings.workspace) / ".mcp.json").write_text(json.dumps(entry))
+
+
+def add_hooks(site: Serving) -> None:
+    """Let the configuration and the workspace have hooks."""
+    group = {"matcher": "Bash|Write", "hooks": [{"command": "./scripts/guard.py --strict"}]}
+    content = json.dumps({"hooks": {"PreToolUse": [group], "Stop": [group]}})
+    theirs = Path(site.settings.workspace) / ".claude" / "settings.json"
+    theirs.parent.mkdir(exist_ok=True)
+    for path in (Path(site.layout.hooks_settings), theirs):
+        path.write_text(content)
+        path.chmod(0o600)
 
 
 @pytest.fixture(

@@ -55,14 +55,14 @@ PAGES = [
     *("/workspace/builds", "/workspace/deployments"),
     *("/settings/you", "/settings/agent", "/settings/models", "/settings/skills"),
     *("/settings/labels", "/settings/bots", "/settings/configuration", "/settings/about"),
-    "/settings/mcp-servers",
+    *("/settings/mcp-servers", "/settings/hooks"),
 ]
 TEXTS = {
     *("title", "name", "description", "message", "details", "subject", "reason", "excerpt", "text"),
     *("content", "tool", "engine", "model", "supplier", "author", "branch", "note"),
     *("path", "file", "source", "label", "url", "version", "user", "line", "word", "command"),
     *("found", "expected", "problem", "held", "damage", "lastTool", "input", "outcome", "diff"),
-    "launch",
+    *("launch", "matcher", "decidedBy"),
     *("answeredBy", "waitsFor", "prompt", "group", "value", "default", "workspace"),
 }
 """The fields of answers that hold text of people, programs or files."""

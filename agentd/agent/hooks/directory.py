@@ -1,14 +1,16 @@
 """Which hooks a turn has: those of ``hooks.yml``, and allowed ones of the workspace."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TypeAlias
 
 from agentd.agent.engine import Approver, TurnRequest
 from agentd.agent.hooks import store
-from agentd.agent.hooks.model import HookSettings, list_own_hooks
+from agentd.agent.hooks.model import HookSettings, WorkspaceHooks, list_own_hooks
 from agentd.agent.hooks.store import HooksOfWorkspaces
 from agentd.agent.hooks.turn_hooks import TurnHooks
+from agentd.agent.workspace_decisions import WorkspaceDecision
 from agentd.storage.layout import Layout
 from agentd.storage.watched_file import WatchedFile
 from agentd.system.process import Finished
@@ -20,12 +22,17 @@ OpenHooks: TypeAlias = Callable[[TurnRequest, Approver], Awaitable[TurnHooks]]
 
 
 class HookDirectory:
-    """The hooks as ``hooks.yml`` has them now."""
+    """The hooks as ``hooks.yml`` has them now.
 
-    def __init__(self, layout: Layout) -> None:
-        self.file = WatchedFile(layout.hooks_settings, partial(store.load, layout), HookSettings())
+    ``on_change`` is called when the file or a decision is another.
+    """
+
+    def __init__(self, layout: Layout, on_change: Callable[[], None] = lambda: None) -> None:
+        self.file = WatchedFile(
+            layout.hooks_settings, partial(store.load, layout), HookSettings(), on_change
+        )
         """The current content of ``hooks.yml``."""
-        self._workspaces = HooksOfWorkspaces(layout)
+        self._workspaces = HooksOfWorkspaces(layout, on_change)
 
     async def open_turn(
         self, root: str, run: RunInTurn, assignment: TurnRequest, approver: Approver
@@ -45,6 +52,16 @@ class HookDirectory:
             return await run(command, given, seconds, assignment.turn_tag)
 
         return TurnHooks(hooks, run_hook, root, assignment.chat_id, told)
+
+    async def list_workspace(
+        self, folder: str
+    ) -> tuple[tuple[WorkspaceHooks, ...], tuple[WorkspaceDecision, ...], tuple[str, ...]]:
+        """Return the hooks of a folder's files, all decisions, and the problems."""
+        return await asyncio.to_thread(self._workspaces.read, folder)
+
+    async def withdraw(self, digest: str) -> None:
+        """Forget a decision: the next turn asks about these hooks again; ``NotFound``."""
+        await self._workspaces.withdraw(digest)
 
 
 async def open_no_hooks(assignment: TurnRequest, approver: Approver) -> TurnHooks:

@@ -17,7 +17,11 @@ from agentd.agent.hooks.model import (
     parse_workspace_file,
     validate,
 )
-from agentd.agent.workspace_decisions import DecisionMaker, open_hook_decisions
+from agentd.agent.workspace_decisions import (
+    DecisionMaker,
+    WorkspaceDecision,
+    open_hook_decisions,
+)
 from agentd.core.errors import AgentdError, ConfigError
 from agentd.storage import document
 from agentd.storage.layout import Layout
@@ -52,7 +56,7 @@ class HooksOfWorkspaces:
         """Return the hooks that may run, and what the history is told of others."""
         hooks: list[Hook] = []
         told: list[tuple[str, str]] = []
-        for file in await asyncio.to_thread(_read_files, folder):
+        for file in await asyncio.to_thread(read_workspace_files, folder):
             told += [(file.source, problem) for problem in file.problems]
             if file.hooks:
                 ask = partial(_ask_about, file)
@@ -64,8 +68,24 @@ class HooksOfWorkspaces:
                     told.append((source, f"its hooks were not allowed: {why}"))
         return tuple(hooks), tuple(told)
 
+    def read(
+        self, folder: str
+    ) -> tuple[tuple[WorkspaceHooks, ...], tuple[WorkspaceDecision, ...], tuple[str, ...]]:
+        """Return the hooks of a folder's files, all decisions, and the problems. Blocking."""
+        files = tuple(read_workspace_files(folder))
+        problems = tuple(f"{file.source}: {one}" for file in files for one in file.problems)
+        try:
+            return files, self._decisions.file.load(), problems
+        except AgentdError as error:
+            return files, (), (*problems, error.details or error.message)
 
-def _read_files(folder: str) -> list[WorkspaceHooks]:
+    async def withdraw(self, digest: str) -> None:
+        """Forget a decision, so that the hooks are asked about again; ``NotFound``."""
+        await self._decisions.withdraw(digest)
+
+
+def read_workspace_files(folder: str) -> list[WorkspaceHooks]:
+    """Return the files of a folder that may have hooks, with what they have. Blocking."""
     return [file for file in (_read_file(folder, path) for path in WORKSPACE_FILES) if file]
 
 

@@ -64,6 +64,8 @@ class McpProjectServerView(Struct, frozen=True, rename="camel"):
     """The command or address, variables and headers masked; empty: it is no longer there."""
     decision: Literal["allowed", "denied", "undecided"]
     decided_at: Timestamp | None
+    decided_by: str
+    """Who decided, such as ``user:anna``; empty: nobody, or it was not kept."""
     is_present: bool
     """The workspace's ``.mcp.json`` has the server with this content."""
 
@@ -139,19 +141,27 @@ def list_project_views(
     decided = {one.digest: one for one in decisions}
     shown = [_make_project_view(one, decided.pop(one.digest, None)) for one in servers]
     gone = sorted(decided.values(), key=lambda one: one.at, reverse=True)
-    return shown + [
-        McpProjectServerView(
-            one.digest, one.name, "", "allowed" if one.allowed else "denied", one.at, False
-        )
-        for one in gone
-    ]
+    return shown + [_make_decided_view(one.name, "", one, is_present=False) for one in gone]
 
 
 def _make_project_view(
     one: ProjectServer, decision: WorkspaceDecision | None
 ) -> McpProjectServerView:
-    launch = describe_launch(one.server, masked=True)
+    name, launch = one.server.name, describe_launch(one.server, masked=True)
     if decision is None:
-        return McpProjectServerView(one.digest, one.server.name, launch, "undecided", None, True)
-    outcome: Literal["allowed", "denied"] = "allowed" if decision.allowed else "denied"
-    return McpProjectServerView(one.digest, one.server.name, launch, outcome, decision.at, True)
+        return McpProjectServerView(one.digest, name, launch, "undecided", None, "", True)
+    return _make_decided_view(name, launch, decision, is_present=True)
+
+
+def _make_decided_view(
+    name: str, launch: str, decision: WorkspaceDecision, *, is_present: bool
+) -> McpProjectServerView:
+    return McpProjectServerView(
+        decision.digest,
+        name,
+        launch,
+        "allowed" if decision.allowed else "denied",
+        decision.at,
+        decision.by,
+        is_present,
+    )

@@ -1155,6 +1155,25 @@ export type HoldQueue = {
   reason?: string;
 };
 
+export type HookView = {
+  event: "PostToolUse" | "PreToolUse" | "Stop" | "UserPromptSubmit";
+  matcher: string;
+  command: string;
+  seconds: number;
+};
+
+export type HooksOfWorkspaceView = {
+  ignored: boolean;
+  files: WorkspaceHooksView[];
+  problems: string[];
+};
+
+export type HooksView = {
+  hooks: HookView[];
+  problems: string[];
+  workspace: HooksOfWorkspaceView;
+};
+
 export type HourView = {
   hour: number;
   requests: number;
@@ -1492,6 +1511,7 @@ export type McpProjectServerView = {
   launch: string;
   decision: "allowed" | "denied" | "undecided";
   decidedAt: string | null;
+  decidedBy: string;
   isPresent: boolean;
 };
 
@@ -2908,6 +2928,16 @@ export type WholeMessageView = {
   htmlCut: boolean;
 };
 
+export type WorkspaceHooksView = {
+  id: string;
+  source: string;
+  hooks: HookView[];
+  decision: "allowed" | "denied" | "undecided";
+  decidedAt: string | null;
+  decidedBy: string;
+  isPresent: boolean;
+};
+
 export type WorkspaceSearchView = {
   files: string[];
   lines: LineView[];
@@ -3100,6 +3130,7 @@ export interface Answers {
   "POST /api/git/stage": GitStatusView;
   "GET /api/git/status": GitStatusView;
   "POST /api/git/unstage": GitStatusView;
+  "GET /api/hooks": HooksView;
   "GET /api/keys": KeysView;
   "POST /api/keys": NewKeyView;
   "DELETE /api/keys/{name}": RevocationResult;

@@ -52,6 +52,8 @@ export const PAGES = [
     place: { area: "settings", label: "Bots", icon: "bot", role: "administrator", words: "telegram token bots.yml" } },
   { path: "/settings/mcp-servers", load: () => import("./settings/mcp_servers.js"),
     place: { area: "settings", label: "MCP servers", icon: "plug", role: "administrator", words: "tools model context protocol mcp.yml .mcp.json" } },
+  { path: "/settings/hooks", load: () => import("./settings/hooks.js"),
+    place: { area: "settings", label: "Hooks", icon: "play", role: "administrator", words: "before after tools guard command lines hooks.yml .claude settings.json" } },
   { path: "/settings/configuration", load: () => import("./settings/configuration.js"),
     place: { area: "settings", label: "Configuration", icon: "key", words: "access keys generate key people users problems files address qr tls" } },
   { path: "/settings/about", load: () => import("./settings/about.js"),

@@ -82,21 +82,24 @@ def test_the_workspaces_servers_are_listed_with_their_decisions_which_are_withdr
     (folder / ".mcp.json").write_text(json.dumps({"mcpServers": servers}))
     layout = admin.daemon.layout
     (lint, web), _ = read_project_file(str(folder))
-    open_server_decisions(layout).keep(WorkspaceDecision("lint", lint.digest, True, AT))
+    open_server_decisions(layout).keep(WorkspaceDecision("lint", lint.digest, True, AT, "user:ada"))
     open_server_decisions(layout).keep(WorkspaceDecision("gone", "f" * 64, False, AT))
     shown = admin.send("GET", "/api/mcp-servers").json()
     assert shown["project"]["servers"] == [
         {
             **{"id": lint.digest, "name": "lint", "launch": "lint -q\nKEY=****cdef"},
             **{"decision": "allowed", "decidedAt": AT, "isPresent": True},
+            "decidedBy": "user:ada",
         },
         {
             **{"id": web.digest, "name": "web", "launch": "https://docs.example/mcp"},
             **{"decision": "undecided", "decidedAt": None, "isPresent": True},
+            "decidedBy": "",
         },
         {
             **{"id": "f" * 64, "name": "gone", "launch": ""},
             **{"decision": "denied", "decidedAt": AT, "isPresent": False},
+            "decidedBy": "",
         },
     ]
     assert "sse is not supported" in shown["project"]["problems"][0]

@@ -28,7 +28,7 @@ const NAMES = [
   "keysUpdate", "labelsUpdate", "skillsUpdate", "modelsUpdate", "botsUpdate", "settingsUpdate",
   "gitUpdate", "filesUpdate", "buildOutput", "buildUpdate", "deploymentOutput", "deploymentUpdate",
   "buildsUpdate", "deploymentsUpdate", "autofixUpdate", "gatewayUpdate", "gatewayConfigUpdate", "gatewayAlertUpdate",
-  "checkStep", "meUpdate", "schedulesUpdate", "mcpServersUpdate", "analyticsProgress", "processesUpdate",
+  "checkStep", "meUpdate", "schedulesUpdate", "mcpServersUpdate", "hooksUpdate", "analyticsProgress", "processesUpdate",
   "softLimitReached", "hardLimitReached",
 ];
 

@@ -1,7 +1,7 @@
 /** What all pages of the settings share: the frame with its tabs on phones, cards, long lists. */
 
 import { ApiError } from "../core/api.js";
-import { el, icon } from "../core/el.js";
+import { dot, el, icon } from "../core/el.js";
 import * as live from "../core/live.js";
 import { link, path } from "../core/router.js";
 import { onEnd, signal } from "../core/signals.js";
@@ -132,4 +132,25 @@ export function failureLine(error) {
  */
 export function whoMay(role) {
   return el("p", { class: "none" }, `Only ${role === "administrator" ? "an administrator" : "a manager or an administrator"} may see or change this.`);
+}
+
+/**
+ * Who did something, for a reader.
+ * @param {string} identity such as `user:ann`
+ */
+export function makerOf(identity) {
+  const [kind, name] = identity.split(":");
+  if (kind === "user") return name || "an administrator";
+  if (kind === "key" || kind === "bot") return `the ${kind} ${name}`;
+  return identity === "cli" ? "the command line" : identity;
+}
+
+/**
+ * Whether what a workspace's file would run is allowed.
+ * @param {{ decision: "allowed" | "denied" | "undecided" }} one
+ */
+export function decisionState({ decision }) {
+  if (decision === "allowed") return el("span", { class: "state good" }, dot("good"), "Allowed");
+  if (decision === "denied") return el("span", { class: "state bad" }, dot("bad"), "Denied");
+  return el("span", { class: "state need" }, dot("need"), "Undecided");
 }

@@ -9,7 +9,7 @@ import { emptyState, loaded } from "../parts/frame.js";
 import { menuButton } from "../parts/menu.js";
 import { showOnce } from "../parts/show_once.js";
 import { toast, toastError } from "../parts/toast.js";
-import { card, failureLine, follow, labelled, longList, sendForm } from "./frame.js";
+import { card, failureLine, follow, labelled, longList, makerOf, sendForm } from "./frame.js";
 
 /**
  * @typedef {{ name: string, created: string, lastUsed: string | null, revoked: boolean, createdBy: string,
@@ -37,7 +37,7 @@ export function keysCard() {
       el("span", { class: "name" }, el("b", null, key.name),
         key.revoked ? el("span", { class: "chip" }, "revoked") : null,
         key.children.length ? el("span", { class: "chip", title: key.children.join(", ") }, `made ${counted(key.children.length, "key")}`) : null),
-      el("small", null, `Made ${when(key.created)}${key.createdBy ? ` by ${maker(key.createdBy)}` : ""} · `, used),
+      el("small", null, `Made ${when(key.created)}${key.createdBy ? ` by ${makerOf(key.createdBy)}` : ""} · `, used),
       el("span", { class: "ends" }, may("manager")
         ? menuButton({ class: "btn plain icon small", "aria-label": `Actions for ${key.name}` }, [icon("more")], () => [
           { label: "Replace by another key", icon: "reload", onselect: () => void regenerate(key, read.reload) },
@@ -56,12 +56,6 @@ function nothing() {
 function when(moment) {
   const text = shortTime(moment);
   return text === "now" ? "just now" : text.endsWith(" m") ? `${text}in ago` : text;
-}
-
-/** @param {string} identity such as `user:ann` */
-function maker(identity) {
-  const [kind, name] = identity.split(":");
-  return kind === "user" ? name || "an administrator" : kind === "key" ? `the key ${name}` : identity === "cli" ? "the command line" : identity;
 }
 
 /** @param {() => void} reload */

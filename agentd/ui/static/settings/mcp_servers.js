@@ -10,7 +10,7 @@ import { menuButton } from "../parts/menu.js";
 import { loadStyle } from "../parts/stylesheet.js";
 import { toast, toastError } from "../parts/toast.js";
 import { joinWords } from "./command_line.js";
-import { card, failureLine, follow, longList, settingsPage, whoMay } from "./frame.js";
+import { card, decisionState, failureLine, follow, longList, makerOf, settingsPage, whoMay } from "./frame.js";
 import { at, editServer, tryOut } from "./mcp_server_dialogs.js";
 
 await loadStyle("mcp_servers");
@@ -77,7 +77,7 @@ export function page() {
 
   /** @param {ProjectServer} one @param {State | undefined} state @param {boolean} ignored */
   function projectRow(one, state, ignored) {
-    const decided = one.decidedAt ? [one.decision === "allowed" ? "Allowed " : "Denied ", agoTime(one.decidedAt)] : ignored ? "Not asked about" : "Asked about with the next turn";
+    const decided = one.decidedAt ? [`${one.decision === "allowed" ? "Allowed" : "Denied"}${one.decidedBy ? ` by ${makerOf(one.decidedBy)}` : ""} `, agoTime(one.decidedAt)] : ignored ? "Not asked about" : "Asked about with the next turn";
     return el("li", null,
       el("span", { class: "name" }, el("b", null, el("bdi", null, one.name)), state?.tools && one.isPresent ? el("span", { class: "chip" }, counted(state.tools, "tool")) : null),
       one.isPresent ? el("small", { class: "asis" }, el("code", { class: "launch" }, one.launch)) : el("small", null, "Not in .mcp.json now, or written otherwise there; or named by an editor"),
@@ -139,11 +139,4 @@ function stateOf(one, state) {
   if (state?.problem) return el("span", { class: "state bad" }, dot("bad"), "Failing");
   if (state?.at) return el("span", { class: "state good" }, dot("good"), "Works");
   return el("span", { class: "state" }, dot("off"), "Not used yet");
-}
-
-/** @param {ProjectServer} one */
-function decisionState({ decision }) {
-  if (decision === "allowed") return el("span", { class: "state good" }, dot("good"), "Allowed");
-  if (decision === "denied") return el("span", { class: "state bad" }, dot("bad"), "Denied");
-  return el("span", { class: "state need" }, dot("need"), "Undecided");
 }

@@ -8,7 +8,7 @@ import { card, follow, longList } from "./frame.js";
 
 /** Events after which a file may say something else. */
 const EVENTS = ["settingsUpdate", "modelsUpdate", "skillsUpdate", "botsUpdate", "labelsUpdate", "keysUpdate",
-  "buildsUpdate", "deploymentsUpdate", "schedulesUpdate", "mcpServersUpdate"];
+  "buildsUpdate", "deploymentsUpdate", "schedulesUpdate", "mcpServersUpdate", "hooksUpdate"];
 
 /** The card; it follows the files while one edits them. */
 export function problemsCard() {

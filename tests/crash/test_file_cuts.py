@@ -1,4 +1,4 @@
-"""Schedules and their runs outlive a power cut once they are acknowledged.
+"""Schedules, their runs, and decisions about workspaces outlive a power cut once acknowledged.
 
 Where a sync of one of their writers is missing, the same cuts show it.
 """
@@ -7,10 +7,18 @@ import asyncio
 import os
 import random
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
+from agentd.agent.workspace_decisions import (
+    DecisionFile,
+    WorkspaceDecision,
+    open_hook_decisions,
+    open_server_decisions,
+)
 from agentd.core.errors import ConfigError
 from agentd.schedules.model import Schedule, ScheduleProgress, ScheduleRun
 from agentd.schedules.store import ProgressFile, ScheduleFile, load
@@ -53,6 +61,33 @@ async def change_progress(layout: Layout, note: Callable[..., None]) -> None:
         known = known.with_run(ScheduleRun(AT, "hand", "completed", f"run {number}", chat=number))
         await asyncio.to_thread(store.save, {"nightly": known})
         note({"nightly": known})
+
+
+async def change_decisions(
+    open_file: Callable[[Layout], DecisionFile], layout: Layout, note: Callable[..., None]
+) -> None:
+    """Keep, replace and withdraw decisions."""
+    file = open_file(layout)
+    allowed, denied = (
+        WorkspaceDecision("lint", digest, digest == "a", AT, "user:ann") for digest in "ab"
+    )
+    changes: list[Callable[[], object]] = [
+        lambda: file.keep(allowed),
+        lambda: file.keep(denied),
+        lambda: file.keep(replace(allowed, allowed=False)),
+        lambda: file.withdraw("b"),
+    ]
+    for change in changes:
+        await asyncio.to_thread(change)
+        note(file.load())
+
+
+def read_server_decisions(layout: Layout) -> object:
+    return open_server_decisions(layout).load()
+
+
+def read_hook_decisions(layout: Layout) -> object:
+    return open_hook_decisions(layout).load()
 
 
 def read_schedules(layout: Layout) -> object:
@@ -104,8 +139,13 @@ def loses(
 
 WRITERS = pytest.mark.parametrize(
     ("change", "read"),
-    [(change_schedules, read_schedules), (change_progress, read_progress)],
-    ids=["schedules.yml", "schedules.json"],
+    [
+        (change_schedules, read_schedules),
+        (change_progress, read_progress),
+        (partial(change_decisions, open_server_decisions), read_server_decisions),
+        (partial(change_decisions, open_hook_decisions), read_hook_decisions),
+    ],
+    ids=["schedules.yml", "schedules.json", "mcp-decisions.json", "hook-decisions.json"],
 )
 
 
