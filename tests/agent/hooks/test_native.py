@@ -231,3 +231,19 @@ def test_a_workspace_permits_nothing_to_itself(scene: Scene) -> None:
     scene.run()
     hooks, shell = scene.person.asked
     assert (hooks.tool, shell.tool, shell.granted) == ("workspace_hooks", "shell", False)
+
+
+def test_a_reply_must_satisfy_the_hooks_at_the_end_and_its_schema(scene: Scene) -> None:
+    pytest.importorskip("jsonschema", reason="jsonschema is not installed: pip install '.[schema]'")
+    configure(scene, "Stop", "test -f done || { echo 'Make the file done.' >&2; exit 2; }")
+    city = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+    good = '{"name": "Riga"}'
+    scene.supplier.script(
+        *(Say(good), Call("write_file", {"path": "done", "text": ""}), Say("Riga."), Say(good))
+    )
+    events = scene.run(output_schema=json.dumps(city))
+    assert read_replies(events) == [good, "Riga.", good]
+    asked = [one.prompt for one in scene.supplier.requests]
+    assert "Make the file done." in asked[1], "a reply that fits is not the end for a hook"
+    assert "The reply is not JSON" in asked[3], "nor is what the hook lets pass for the schema"
+    assert len(asked) == 4
