@@ -28,7 +28,7 @@ from agentd.agent.engines.acp.session import (
     render_blocks,
     render_state,
 )
-from agentd.agent.engines.acp.usage import CostMeter, read_usage
+from agentd.agent.engines.acp.usage import CallMeter, CostMeter, read_usage
 from agentd.agent.engines.external.common import WorkspaceBounds, render_note
 from agentd.agent.engines.external.conversation import AskApproval, AwaitLateOutput, Step, TurnDone
 from agentd.agent.engines.external.json_rpc import (
@@ -54,6 +54,7 @@ MOST_REMINDERS = 5
 """The number of times a turn is continued after its agent ended it at a denial."""
 NOT_ALLOWED = "This was not allowed:\n\n{}\n\nContinue without it, or say what you would need."
 
+_OTHER_VERSION = "The agent uses version {} of the Agent Client Protocol, not {}."
 _SIGN_IN_FIRST = -32000
 _LIMIT = re.compile(r"\b429\b|rate.?limit|usage limit|hit your limit|quota|too many requests", re.I)
 
@@ -86,6 +87,7 @@ class AcpConversation:
         self._questions = AcpQuestions(self._peer, self._events, bounds)
         self._state = parse_state(assignment.engine_state)
         self._meter = CostMeter(self._state.cost)
+        self._calls = CallMeter()
         self._agent: object = None
         """The response to ``initialize``."""
         self._session = ""
@@ -129,6 +131,8 @@ class AcpConversation:
                     yield step
             case RpcNotification(method="session/update", params=params):
                 yield from self._on_update(params)
+            case RpcNotification(method="_agentd/usage", params=params) if self._prompting:
+                self._calls.add_call(params, self._session)
             case RpcNotification(method="$/cancel_request", params=params):
                 yield from self._questions.on_cancelled(params)
             case RpcResult(method=method, value=value):
@@ -173,7 +177,8 @@ class AcpConversation:
         if self._over:
             return
         self._over = True
-        reply, used, cost = self._events.take_reply(), self._used, self._meter.take_spent()
+        reply = self._events.take_reply()
+        used, cost = self._calls.complete(self._used, self._meter.take_spent())
         if reply:
             yield ReplyCompleted(reply, used, cost)
         yield from self._events.flush_tools()
@@ -194,10 +199,7 @@ class AcpConversation:
         self._agent = value
         spoken = get_path(value, "protocolVersion")
         if spoken != VERSION:
-            problem = (
-                f"The agent uses version {spoken} of the Agent Client Protocol, not {VERSION}."
-            )
-            yield from self._end(TurnFailed(problem))
+            yield from self._end(TurnFailed(_OTHER_VERSION.format(spoken, VERSION)))
             return
         resumes = get_path(value, "agentCapabilities", "sessionCapabilities", "resume") is not None
         if self._state.session and resumes:
@@ -261,9 +263,8 @@ class AcpConversation:
         return self._peer.request("session/prompt", {"sessionId": self._session, "prompt": blocks})
 
     def _save_state(self) -> EngineStateSaved:
-        return EngineStateSaved(
-            render_state(self._session, self._meter.seen, self._assignment.instructions)
-        )
+        state = render_state(self._session, self._meter.seen, self._assignment.instructions)
+        return EngineStateSaved(state)
 
     def _on_error(self, refusal: RpcError) -> Iterator[Step]:
         if refusal.code == _SIGN_IN_FIRST:

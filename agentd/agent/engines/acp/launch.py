@@ -3,6 +3,7 @@
 import json
 import posixpath
 from collections.abc import Mapping
+from pathlib import Path
 
 from agentd.agent.engine import TurnRequest
 from agentd.agent.engines.external.common import ModelEndpoint
@@ -30,6 +31,9 @@ _USUAL_CONTEXT = 200_000
 _UNTITLED: Mapping[str, object] = {"agent": {"title": {"disable": True}}}
 """Settings without titles: opencode would ask the model for one, at a cost it does not report."""
 
+_PLUGINS = ((Path(__file__).parent / "opencode_usage.js").as_uri(),)
+"""The plugin that tells the tokens of each call; opencode adds it to the person's own."""
+
 
 def build_launch(
     assignment: TurnRequest,
@@ -48,6 +52,7 @@ def build_launch(
     if "acp" in given and not any(one.startswith(("--print-logs", "--log")) for one in given):
         given += _ERRORS_TO_STDERR
     settings: dict[str, object] = {"permission": _PERMISSIONS, "autoupdate": False, **_UNTITLED}
+    settings["plugin"] = _PLUGINS
     environment: dict[str, str] = {}
     if endpoint:
         options = {"baseURL": endpoint.base_url}
@@ -64,7 +69,7 @@ def _build_provider(
     assignment: TurnRequest, options: Mapping[str, str], prices: Prices | None
 ) -> Mapping[str, object]:
     model: dict[str, object] = {"name": assignment.model}
-    if prices:  # it sums up the cost of all calls; tokens it reports for the last one only
+    if prices:
         buckets = ("input", "output", "cache_read", "cache_write")
         model["cost"] = {name: float(prices.get_rate(name)[0]) for name in buckets}
     # It reports costs only for a model whose limit it knows.

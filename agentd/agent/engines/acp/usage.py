@@ -53,6 +53,37 @@ class CostMeter:
         return spent if self.seen else None
 
 
+class CallMeter:
+    """The calls to models of a turn, as the plugin for opencode tells each (``opencode_usage.js``).
+
+    The calls of sub-agents are in sessions of their own, whose cost is in no ``usage_update``.
+    """
+
+    def __init__(self) -> None:
+        self._calls: dict[str, Usage] = {}
+        self._elsewhere: dict[str, Decimal] = {}
+
+    def add_call(self, params: object, session: str) -> None:
+        """Add a call that was told of; ``session`` is the turn's own."""
+        call = get_text(params, "id")
+        tokens = get_path(params, "tokens")
+        self._calls[call] = Usage(
+            input=_count(tokens, "input"),
+            cache_read=_count(get_path(tokens, "cache"), "read"),
+            cache_write=_count(get_path(tokens, "cache"), "write"),
+            output=_count(tokens, "output"),
+            reasoning=_count(tokens, "reasoning"),
+        )
+        if get_text(params, "sessionId") != session:
+            self._elsewhere[call] = parse_usd(get_path(params, "cost")) or Decimal(0)
+
+    def complete(self, used: Usage, cost: Decimal | None) -> tuple[Usage, Decimal | None]:
+        """Return a turn's usage and cost, which the program told without what is known here."""
+        if cost is not None:
+            cost += sum(self._elsewhere.values(), Decimal(0))
+        return sum(self._calls.values(), NO_USAGE) if self._calls else used, cost
+
+
 def _parse_usd(cost: object) -> Decimal | None:
     return parse_usd(get_path(cost, "amount")) if get_text(cost, "currency") == "USD" else None
 

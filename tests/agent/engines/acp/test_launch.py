@@ -2,6 +2,7 @@
 
 import json
 from decimal import Decimal
+from pathlib import Path
 
 from agentd.agent.engine import TurnRequest
 from agentd.agent.engines.acp.launch import build_launch
@@ -65,3 +66,9 @@ def test_opencode_writes_its_errors_where_they_are_received_once() -> None:
     assert build_launch(TurnRequest(1, "p"), OPENCODE, None).command == (*OPENCODE, *result)
     for own in (("opencode", "acp", "--print-logs"), ("opencode", "acp", "--log-level=DEBUG")):
         assert build_launch(TurnRequest(1, "p"), own, None).command == own
+
+
+def test_opencode_has_the_plugin_that_tells_of_each_call() -> None:
+    result = json.loads(build_launch(TurnRequest(1, "p"), OPENCODE, None).environment[CONTENT])
+    (plugin,) = result["plugin"]
+    assert "_agentd/usage" in Path(plugin.removeprefix("file://")).read_text()

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentd.agent.engines.acp.usage import CostMeter, read_usage
+from agentd.agent.engines.acp.usage import CallMeter, CostMeter, read_usage
 from agentd.llm.price import NO_USAGE, Usage
 
 
@@ -138,3 +138,28 @@ def test_gemini_shows_its_tokens_elsewhere() -> None:
     result = {"_meta": {"quota": {"token_count": {"input_tokens": 5, "output_tokens": 3}}}}
     assert read_usage(result) == Usage(input=5, output=3)
     assert read_usage(None) == NO_USAGE
+
+
+def make_call(name: str, session: str, cost: object = 0.5, **tokens: object) -> dict[str, object]:
+    return {"id": name, "sessionId": session, "cost": cost, "tokens": tokens}
+
+
+def test_each_call_is_counted_once_and_what_it_cost_where_it_is_in_no_report() -> None:
+    meter = CallMeter()
+    last = Usage(input=7)
+    assert meter.complete(last, Decimal(1)) == (last, Decimal(1))
+    cache = {"read": 3, "write": 4}
+    for _ in range(2):
+        meter.add_call(make_call("1", "s", input=1, output=2, reasoning=5, cache=cache), "s")
+    meter.add_call(make_call("2", "child", 0.25, input=10, output=20), "s")
+    used = Usage(input=11, output=22, reasoning=5, cache_read=3, cache_write=4)
+    assert meter.complete(last, Decimal(1)) == (used, Decimal("1.25"))
+    assert meter.complete(last, None) == (used, None)
+
+
+@given(st.recursive(st.none() | st.integers() | st.text(), st.lists, max_leaves=5))
+def test_a_call_that_cannot_be_read_counts_nothing(odd: object) -> None:
+    meter = CallMeter()
+    meter.add_call(odd, "s")
+    meter.add_call({"id": "2", "sessionId": "s", "tokens": odd, "cost": odd}, "s")
+    assert meter.complete(NO_USAGE, Decimal(1)) == (NO_USAGE, Decimal(1))

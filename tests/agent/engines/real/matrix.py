@@ -40,9 +40,6 @@ MISSING: Mapping[tuple[str, str], str] = {
     ("opencode", "output_schema"): (
         "The Agent Client Protocol has no place for a schema, so such a prompt is refused."
     ),
-    ("opencode", "cost"): (
-        "The cost is right; opencode reports the tokens of a turn's last call only."
-    ),
 }
 """Cells that do not hold, with the reason."""
 

@@ -27,7 +27,7 @@ from tests.agent.engines.conversing import filter_steps, sum_cost, sum_usage
 from tests.agent.engines.real.driving import Chat, find_processes, list_group
 from tests.agent.engines.real.opencode_talks import answer_title
 from tests.agent.engines.real.programs import KEY, OPENCODE, make_place
-from tests.supplier.steps import Answer, Break, Call, Refuse, Say, Stall
+from tests.supplier.steps import Answer, Break, Call, Refuse, Say, Stall, Tokens
 from tests.supplier.supplier import Supplier
 
 pytestmark = [
@@ -193,3 +193,26 @@ async def test_a_limit_is_waited_for_and_a_broken_stream_tried_again_after_what_
     [reply] = filter_steps(received, ReplyCompleted)
     assert reply.text == "Half ofAll of it."  # nothing in its updates takes the half back
     assert not supplier.left
+
+
+async def test_the_tokens_and_costs_of_all_calls_of_a_turn_and_its_sub_agent_are_reported(
+    tmp_path: Path, supplier: Supplier
+) -> None:
+    launch = partial(build_launch, prices=Prices(input=Decimal(3), output=Decimal(15)))
+    chat = Chat(make_place(tmp_path), supplier, (str(OPENCODE), "acp"), launch, converse)
+    run = Call("bash", {"command": "touch made.txt", "description": "makes it"})
+    task = {"description": "counts", "prompt": "Count.", "subagent_type": "general"}
+    supplier.script(
+        Answer((run,), usage=Tokens(input=100, output=10)),
+        Answer((Call("task", task),), usage=Tokens(input=200, output=20)),
+        Answer((Say("Seven."),), usage=Tokens(input=1000, output=100)),
+        Answer((Say("It is seven."),), usage=Tokens(input=400, output=40)),
+        Answer((Say("Still."),), usage=Tokens(input=500, output=50)),
+    )
+    first = await chat.run_turn("Count it.")
+    used = sum_usage(first)
+    assert (used.input, used.output) == (1700, 170)
+    assert sum_cost(first) == Decimal("0.00765")
+    second = await chat.run_turn("And now?")
+    assert (sum_usage(second).input, sum_usage(second).output) == (500, 50)
+    assert sum_cost(second) == Decimal("0.00225")
