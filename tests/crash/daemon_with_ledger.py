@@ -16,6 +16,7 @@ import secrets
 import signal
 import sys
 from collections.abc import AsyncGenerator
+from pathlib import Path
 from typing import NoReturn
 
 from agentd.agent.engine import Approver, EngineEvent, ReplyCompleted, ToolUsed, TurnRequest
@@ -58,8 +59,21 @@ async def serve(state: str, engine: LedgerEngine) -> int:
     )
     layout = Layout(state, os.path.join(state, "..", "config"))
     async with daemon.start_daemon(settings, layout, {}, engine) as running:
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, running.stop, 0)
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGTERM, running.stop, 0)
+        loop.add_signal_handler(signal.SIGUSR1, _write_task_count, state)
         return await running.stopped
+
+
+def _write_task_count(state: str) -> None:
+    path = build_task_count_path(state)
+    path.with_suffix(".new").write_text(str(len(asyncio.all_tasks())))
+    path.with_suffix(".new").rename(path)
+
+
+def build_task_count_path(state: str) -> Path:
+    """Return the path of the number of tasks, which the daemon writes after ``SIGUSR1``."""
+    return Path(state, "..", "tasks")
 
 
 def _run_daemon(order: dict[str, str]) -> NoReturn:
