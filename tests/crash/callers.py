@@ -104,6 +104,8 @@ class World:
     creating: set[str] = field(default_factory=set)
     """Texts of chats that were asked for, without an answer."""
     asked: set[str] = field(default_factory=set)
+    removed: set[int] = field(default_factory=set)
+    """Chats that were removed for ever."""
     violations: list[str] = field(default_factory=list)
     answers: int = 0
     """Changes that were acknowledged."""
@@ -227,7 +229,7 @@ class Caller:
         """Send one request."""
         chat = self.random.choice(self.chats) if self.chats else 0
         if not chat or (len(self.chats) < CHATS and self.random.random() < 0.1):
-            self._create(wire)
+            self.create(wire)
             return
         expected = self.world.chats[chat]
         if len(expected.prompts) > LONG_ENOUGH:
@@ -245,7 +247,12 @@ class Caller:
             self.world.asked.add(text.strip())
         return text.strip()
 
-    def _create(self, wire: Wire) -> None:
+    def append(self, wire: Wire, chat: int) -> None:
+        """Send a prompt to a chat."""
+        self._append(wire, chat, self.world.chats[chat])
+
+    def create(self, wire: Wire) -> None:
+        """Create a chat with a prompt."""
         text = self._make_text()
         self.world.ask_chat(text)
         status, body, _ = wire.send("POST", "", {"prompt": text})

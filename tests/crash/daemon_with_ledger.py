@@ -19,7 +19,14 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import NoReturn
 
-from agentd.agent.engine import Approver, EngineEvent, ReplyCompleted, ToolUsed, TurnRequest
+from agentd.agent.engine import (
+    Approver,
+    EngineEvent,
+    Question,
+    ReplyCompleted,
+    ToolUsed,
+    TurnRequest,
+)
 from agentd.app import background, daemon
 from agentd.app import state as folders
 from agentd.core import ids
@@ -42,9 +49,17 @@ class LedgerEngine:
     ) -> AsyncGenerator[EngineEvent, None]:
         """Reply with the prompt's own words."""
         os.write(self._fd, json.dumps([assignment.chat_id, assignment.prompt]).encode() + b"\n")
+        if assignment.prompt.startswith("ask."):
+            await self._ask(assignment, approver)
         await asyncio.sleep(random.random() * 0.01)
         yield ToolUsed("look", "at it", "seen")
         yield ReplyCompleted(assignment.prompt)
+
+    async def _ask(self, assignment: TurnRequest, approver: Approver) -> None:
+        """Ask whether it may go on, and note what it was told."""
+        subject = assignment.prompt.split()[0]
+        decided = await approver.ask(Question("shell", "look", subject))
+        os.write(self._fd, json.dumps([subject, decided.allowed]).encode() + b"\n")
 
 
 async def serve(state: str, engine: LedgerEngine) -> int:

@@ -94,7 +94,7 @@ class NotingCaller(Caller):
         expected = self.world.chats[chat]
         match what:
             case "create":
-                self._create(wire)
+                self.create(wire)
             case "append" | "dispatch":
                 self._append(wire, chat, expected)
             case "rewrite":

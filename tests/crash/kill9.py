@@ -3,6 +3,8 @@
 
     python -m tests.crash.kill9 --runs 2000 [--seed 1] [--folder DIR] [--plant NAME]
 
+Beside the callers of chats' queues, others change files, labels, the trash, settings, keys and
+decisions, model calls are booked, and a client follows the live events (``mixed_load``).
 After each restart, every chat in use is compared with what its caller was told; after the last
 one every chat, every journal, and the engine's own ledger.
 """
@@ -21,6 +23,7 @@ from pathlib import Path
 from tests.crash import plants, reading
 from tests.crash.callers import Caller, NoAnswer, Wire, World
 from tests.crash.keeper import DaemonProcess, Keeper
+from tests.crash.mixed_load import MixedLoad
 from tests.crash.oracle import find_ledger_violations
 
 CALLERS = 4
@@ -37,6 +40,8 @@ class Run:
         for caller in self.callers:
             caller.forgets = forgets
         self.kills = 0
+        self.mixed: MixedLoad | None = None
+        """What else loads the daemons."""
         self.early = 0
         """Kills before the daemon answered: a crash within a recovery."""
         self._keeper = keeper
@@ -61,18 +66,20 @@ class Run:
         if self.kills % CLEAN_EVERY == 0:
             self.run_until_stopped()
 
-    def run_until_stopped(self) -> None:
-        """Start a daemon and stop it in order."""
+    def run_until_stopped(self, *, at_end: bool = False) -> None:
+        """Start a daemon and stop it in order; at the end of all, compare what takes long."""
         process = self._keeper.start()
         if not process.wait_until_answering():
             self.world.complain("start", ["the daemon did not start"])
             return
         self._compare(process)
+        if at_end and self.mixed:
+            self.mixed.compare_at_end(process)
         process.end(signal.SIGTERM)
 
     def check_at_end(self) -> list[str]:
         """Check everything once more, from the files; return all complaints of the whole run."""
-        self.run_until_stopped()
+        self.run_until_stopped(at_end=True)
         world, keeper = self.world, self._keeper
         found = reading.read_chats(keeper.state)
         for chat in found.keys() - world.chats.keys():
@@ -82,7 +89,8 @@ class Run:
                 world.check(chat, found[chat])
             else:
                 world.complain(f"chat {chat}", ["it is lost"])
-        world.complain("ledger", find_ledger_violations(reading.read_ledger(keeper.ledger), found))
+        given = [one for one in reading.read_ledger(keeper.ledger) if one.chat not in world.removed]
+        world.complain("ledger", find_ledger_violations(given, found))
         world.complain("journals", reading.find_journal_violations(keeper.state, world.asked))
         log = Path(keeper.log).read_text(errors="replace")
         world.complain("log", (line for line in log.splitlines() if "Error" in line[:40]))
@@ -95,6 +103,8 @@ class Run:
                     self.world.check(chat, wire.read_chat(chat))
                 except NoAnswer:
                     self.world.complain("start", ["the daemon died by itself"])
+        if self.mixed:
+            self.mixed.compare(process)
 
     def _load(self, process: DaemonProcess) -> None:
         stop = threading.Event()
@@ -102,6 +112,8 @@ class Run:
             threading.Thread(target=caller.run_until_death, args=(process.url, stop))
             for caller in self.callers
         ]
+        if self.mixed:
+            threads += self.mixed.build_threads(process, stop)
         enough = self.world.answers + self._random.choice([0, 10, 40])
         for thread in threads:
             thread.start()
@@ -127,18 +139,28 @@ def format_figures(run: Run) -> str:
         f"{run.kills} kills ({run.early} before the daemon answered), {len(world.chats)} chats,"
         f" {world.answers} acknowledged changes, {world.doubts} in doubt:"
         f" {len(world.violations)} violations"
-    )
+    ) + (run.mixed.format_figures() if run.mixed else "")
 
 
 def run_rounds(
-    folder: str, runs: int, seed: int, plant: str = "", *, forgets: bool = False
+    folder: str,
+    runs: int,
+    seed: int,
+    plant: str = "",
+    *,
+    forgets: bool = False,
+    mixed: bool = False,
 ) -> Generator[Run, None, None]:
     """Yield the run after each of its kills; the last one has been checked wholly.
 
-    ``plant`` is a bug of the daemon, ``forgets`` one of the checker: it loses answers.
+    ``plant`` is a bug of the daemon, ``forgets`` one of the checker: it loses answers. With
+    ``mixed``, the load is of all kinds.
     """
-    with Keeper(folder, plant) as keeper:
+    with contextlib.ExitStack() as stack:
+        keeper = stack.enter_context(Keeper(folder, plant))
         run = Run(keeper, seed, forgets=forgets)
+        if mixed:
+            run.mixed = stack.enter_context(MixedLoad(folder, run.world, seed))
         for _ in range(runs):
             run.run_until_killed()
             yield run
@@ -152,12 +174,15 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=time.time_ns() % 10**6)
     parser.add_argument("--folder", default="", help="keep the files here")
-    parser.add_argument("--plant", default="", choices=["", *plants.ALL], help="a bug to find")
+    parser.add_argument(
+        "--plant", default="", choices=["", *plants.ALL, *plants.MIXED], help="a bug to find"
+    )
+    parser.add_argument("--only-chats", action="store_true", help="no other load than queues")
     args = parser.parse_args()
     folder = args.folder or tempfile.mkdtemp(prefix="agentd-kill9-")
     print(f"seed {args.seed}, files in {folder}", flush=True)
     began = time.monotonic()
-    for run in run_rounds(folder, args.runs, args.seed, args.plant):
+    for run in run_rounds(folder, args.runs, args.seed, args.plant, mixed=not args.only_chats):
         if run.kills % 100 == 0 or run.world.violations:
             print(f"{time.monotonic() - began:.0f} s: {format_figures(run)}", flush=True)
         if run.world.violations:

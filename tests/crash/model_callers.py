@@ -58,7 +58,8 @@ class Key(Struct, frozen=True):
 class ModelCallers:
     """Callers on connections of their own, one half of them for streams."""
 
-    def __init__(self, setup: GatewaySetup) -> None:
+    def __init__(self, setup: GatewaySetup, connections: int = CALLERS) -> None:
+        self._connections = connections
         self.keys = [Key(setup.add_key(limits={"total": "1000"}), setup.keys[-1]) for _ in range(3)]
         self.asked: dict[int, Key] = {}
         self.whole: dict[int, str] = {}
@@ -73,7 +74,10 @@ class ModelCallers:
         until = len(self.whole) + calls
         async with asyncio.timeout(PATIENCE), aiohttp.ClientSession(url) as session:
             await asyncio.gather(
-                *(self._call_on(session, until, kill, streams=bool(n % 2)) for n in range(CALLERS))
+                *(
+                    self._call_on(session, until, kill, streams=bool(n % 2))
+                    for n in range(self._connections)
+                )
             )
 
     def find_violations(self, lines: Sequence[RequestRecord]) -> Iterator[str]:

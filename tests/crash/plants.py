@@ -1,6 +1,7 @@
 """Bugs to build into a daemon on purpose: a checker that does not find them checks nothing."""
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -128,6 +129,19 @@ def failed_documents_are_acknowledged() -> None:
     document.replace_document = write_carelessly
 
 
+def written_behind_the_answer() -> None:
+    """A document is written some time after its change was acknowledged."""
+    replace = document.replace_document
+
+    def replace_late(*args: Any, **named: Any) -> None:
+        threading.Timer(0.3, replace, args, named).start()
+
+    document.replace_document = replace_late
+
+
+MIXED = {written_behind_the_answer.__name__: written_behind_the_answer}
+"""Bugs that only the mixed load shows."""
+
 DISK = {
     plant.__name__: plant
     for plant in (
@@ -188,4 +202,4 @@ GATEWAY = {
 def build_in(name: str) -> None:
     """Build this one in; the empty name is none."""
     if name:
-        {**ALL, **DISK, **GATEWAY}[name]()
+        {**ALL, **MIXED, **DISK, **GATEWAY}[name]()

@@ -69,7 +69,16 @@ def read_ledger(path: str) -> list[Given]:
     """Return the prompts that the engine was given, in order."""
     if not os.path.exists(path):
         return []
-    return [Given(*json.loads(line)) for line in Path(path).read_bytes().splitlines()]
+    lines = map(json.loads, Path(path).read_bytes().splitlines())
+    return [Given(*line) for line in lines if isinstance(line[0], int)]
+
+
+def read_decisions(path: str) -> list[tuple[str, bool]]:
+    """Return what the engine was told about its questions, in order."""
+    if not os.path.exists(path):
+        return []
+    lines = map(json.loads, Path(path).read_bytes().splitlines())
+    return [(line[0], line[1]) for line in lines if isinstance(line[0], str)]
 
 
 def find_journal_violations(folder: str, asked: set[str]) -> Iterator[str]:

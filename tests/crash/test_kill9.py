@@ -41,3 +41,24 @@ def test_the_checker_finds_what_a_broken_daemon_does(tmp_path: Path, plant: str)
 def test_a_checker_that_loses_answers_is_found_too(tmp_path: Path) -> None:
     with closing(kill9.run_rounds(str(tmp_path), 12, seed=22, forgets=True)) as rounds:
         assert any("the checker loses answers" in str(run.world.violations) for run in rounds)
+
+
+def test_no_kill_loses_anything_under_a_load_of_all_kinds(tmp_path: Path) -> None:
+    for run in kill9.run_rounds(str(tmp_path), 8, seed=23, mixed=True):
+        assert not run.world.violations
+    assert run.mixed
+    assert {kind for kind in run.mixed.resources if kind.expected.possible} == {
+        *run.mixed.resources
+    }
+    assert run.mixed.models.asked, "no model was called"
+    assert run.mixed.follower.told, "nothing was followed"
+
+
+def test_the_checker_finds_documents_that_are_written_too_late(tmp_path: Path) -> None:
+    plant, found = "written_behind_the_answer", [""]
+    with closing(kill9.run_rounds(str(tmp_path), 15, seed=24, plant=plant, mixed=True)) as rounds:
+        for run in rounds:
+            found = run.world.violations
+            if "expected one of" in str(found):
+                return
+    pytest.fail(f"not found: {found}")

@@ -2,25 +2,20 @@
 
 import asyncio
 import contextlib
-import io
-import json
 import random
 import signal
-from collections import defaultdict
-from collections.abc import Iterator
 from contextlib import closing
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from agentd.cli.main import main
 from agentd.gateway.ledger.record import CRASH, RequestRecord
 from tests.crash import plants
 from tests.crash.keeper import DaemonProcess, Keeper
 from tests.crash.keys import MANAGEMENT_KEY
 from tests.crash.model_callers import ModelCallers, answer
+from tests.crash.spend_sums import compare_sums, run_spend, sum_by_key
 from tests.gateway.conftest import GatewaySetup
 from tests.gateway.relay.callers import Caller
 from tests.supplier.steps import Answer, Say, Stall
@@ -46,7 +41,7 @@ class Run:
         """Kill a daemon somewhat after so many answers; return the problems found."""
         process = keeper.start()
         assert process.wait_until_answering()
-        before = [*self.compare_sums(process)]
+        before = [*compare_sums(self.setup, process.url)]
         before += self.callers.find_unrecorded(
             self.setup.read_records(), self.setup.supplier.requests
         )
@@ -59,43 +54,6 @@ class Run:
         await asyncio.wait([loaded, kill], return_when=asyncio.FIRST_COMPLETED)
         await asyncio.to_thread(process.end, signal.SIGKILL)
         await loaded
-
-    def compare_sums(self, process: DaemonProcess) -> Iterator[str]:
-        """Yield the differences between the sums that are shown and those of the ledger's lines."""
-        spent = sum_by_key(self.setup.read_records())
-        with closing(Client(process.url, MANAGEMENT_KEY)) as manager:
-            enforced = get_report(manager, "limits", "key", "used")
-            result = {"the report": get_report(manager, "by-key", "name", "cost")}
-            result["spenders"] = get_report(manager, "top-spenders", "key", "cost")
-            reserved = get_report(manager, "limits", "key", "reserved")
-        result["the command"] = run_spend(self.setup)
-        result["what limits enforce"] = {key: used for key, used in enforced.items() if used}
-        yield from (f"{who}: {sums}, but {spent}" for who, sums in result.items() if sums != spent)
-        yield from (f"{key} has {one} reserved" for key, one in reserved.items() if one)
-
-
-def sum_by_key(entries: list[RequestRecord]) -> dict[str, Decimal]:
-    """Return each key's spend by the ledger's lines."""
-    spent: defaultdict[str, Decimal] = defaultdict(Decimal)
-    for entry in entries:
-        spent[entry.key] += entry.cost
-    return dict(spent)
-
-
-def get_report(manager: Client, report: str, name: str, amount: str) -> dict[str, Decimal]:
-    """Return an amount of each key, by a report of the management."""
-    reply = manager.get(f"/api/agent/reports/{report}")
-    assert reply.status == 200, reply.body
-    items: list[dict[str, Any]] = reply["items"]
-    return {one[name]: Decimal(str(one[amount])) for one in items}
-
-
-def run_spend(setup: GatewaySetup) -> dict[str, Decimal]:
-    """Return each key's spend by ``agentd proxy spend``."""
-    places = ["--state", setup.layout.state, "--config", setup.layout.config]
-    with contextlib.redirect_stdout(io.StringIO()) as out:
-        assert main(["proxy", "spend", "--json", *places]) == 0
-    return {one["name"]: Decimal(str(one["cost"])) for one in json.loads(out.getvalue())}
 
 
 def test_no_kill_loses_or_doubles_an_answered_call_and_every_sum_is_a_recount(
@@ -111,7 +69,7 @@ def test_no_kill_loses_or_doubles_an_answered_call_and_every_sum_is_a_recount(
         assert run.callers.cut > KILLS, "hardly any kill met a call on its way"
         process = keeper.start()
         assert process.wait_until_answering()
-        assert not [*run.compare_sums(process)]
+        assert not [*compare_sums(run.setup, process.url)]
         until(lambda: list_service_log(process)[:2] == ["started", "broke_off"])
         check_limit(run, process)
         process.end(signal.SIGTERM)
