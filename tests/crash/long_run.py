@@ -1,5 +1,5 @@
 # ruff: noqa: T201
-"""Runs a program of this folder in blocks, for hours or days, and writes down each block's result.
+"""Runs a program in blocks, for hours or days, and writes down each block's result.
 
     python -m tests.crash.long_run kill9 --total 100000 --results kills.jsonl [--hours 6]
 
@@ -26,12 +26,18 @@ from msgspec import json as msgspec_json
 
 from tests.support.paths import REPOSITORY
 
+_BLOCK = ("--runs", "{runs}", "--seed", "{seed}", "--folder", "{folder}")
+_SWEEP = ("--every", "200", "--seed", "{seed}", "--folder", "{folder}")
 PROGRAMS = {
-    "kill9": ["tests.crash.kill9"],
-    "power_cut": ["tests.crash.power_cut"],
-    "power_cut_holes": ["tests.crash.power_cut", "--holes"],
+    "kill9": ("tests.crash.kill9", *_BLOCK),
+    "power_cut": ("tests.crash.power_cut", *_BLOCK),
+    "power_cut_holes": ("tests.crash.power_cut", "--holes", *_BLOCK),
+    "endpoint_power_cut": ("tests.crash.endpoint_power_cut", "--check-syncs", *_BLOCK),
+    "endpoint_sweep": ("tests.crash.endpoint_sweep", *_SWEEP),
+    "model_checking": ("tests.model_checking",),
+    "fuzz": ("tests.fuzz", "all", "--seconds", "{runs}"),
 }
-"""The programs that take ``--runs``, ``--seed`` and ``--folder``."""
+"""The module and the options of each program, with places for those of a block."""
 
 
 class BlockResult(Struct, frozen=True):
@@ -71,11 +77,10 @@ def run_block(program: str, runs: int, seed: int) -> BlockResult:
     """Run one block; its folder stays if something was violated."""
     folder = tempfile.mkdtemp(prefix=f"agentd-{program}-{seed}-")
     began = time.monotonic()
-    module, *options = PROGRAMS[program]
-    command = [sys.executable, "-m", module, *options, "--runs", str(runs), "--seed", str(seed)]
+    options = [one.format(runs=runs, seed=seed, folder=folder) for one in PROGRAMS[program]]
     done = subprocess.run(
-        [*command, "--folder", folder], cwd=REPOSITORY, stdout=subprocess.PIPE, text=True,
-        check=False,
+        [sys.executable, "-m", *options],
+        cwd=REPOSITORY, stdout=subprocess.PIPE, text=True, check=False,
     )  # fmt: skip
     said = (done.stdout.splitlines() or ["nothing"])[-1]
     if done.returncode == 0:

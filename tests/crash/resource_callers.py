@@ -160,6 +160,7 @@ class Organizer(ResourceCaller):
         place = f"{chat} place"
         if self.expected.get(place) == "trash":
             if self.random.random() < 0.3:
+                self.expected.ask(f"{chat} labels", None)  # they go with the chat
                 self.call(wire, place, None, "DELETE", f"/api/chats/trash/{chat}")
                 self._forget(chat)
             else:

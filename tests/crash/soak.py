@@ -242,6 +242,8 @@ def _list_sizes(folder: str) -> Iterator[tuple[str, int]]:
 def _name_family(path: str) -> str:
     if path.startswith(("proxy/requests/", "proxy/reports/")):
         return "ledger"
+    if path == "proxy/prices.json":  # the catalogue, which is read some time after the start
+        return "remembered"
     kept = ("proxy/revoked.json", "proxy/changes", "proxy/undo/", "proxy/service", "revoked.json")
     return "remembered" if path.startswith(kept) else "disk"
 

@@ -47,9 +47,8 @@ def test_no_kill_loses_anything_under_a_load_of_all_kinds(tmp_path: Path) -> Non
     for run in kill9.run_rounds(str(tmp_path), 8, seed=23, mixed=True):
         assert not run.world.violations
     assert run.mixed
-    assert {kind for kind in run.mixed.resources if kind.expected.possible} == {
-        *run.mixed.resources
-    }
+    changed = sum(len(caller.expected.possible) for caller in run.mixed.resources)
+    assert changed > run.kills, "hardly anything was changed beside queues"
     assert run.mixed.models.asked, "no model was called"
     assert run.mixed.follower.told, "nothing was followed"
 

@@ -28,7 +28,7 @@ def test_rounds_of_everything_leave_nothing_open(tmp_path: Path) -> None:
     assert last.tasks - first.tasks < STEPS, (first, last)
     assert last.children == first.children == 1, "only the program that is deployed"
     assert last.threads <= THREADS, (first, last)
-    assert last.disk - first.disk < 4, (first, last)
+    assert last.disk - first.disk < 64, (first, last)
     assert last.steps == STEPS * (ROUNDS + 2) * len(soak.load.work)
     assert last.ledger > first.ledger
 
