@@ -1,8 +1,8 @@
 """The functions of the daemon that sync something, found in its code."""
 
 import ast
-from functools import cache
 from collections.abc import Iterator
+from functools import cache
 
 from tests.support.paths import REPOSITORY
 
