@@ -1,68 +1,32 @@
-"""Wires the management API of the model gateway."""
+"""The part of the management API that every daemon runs; its endpoints are built at first use."""
 
 import asyncio
-from collections.abc import Callable, Sequence
-from typing import Self, TypeVar
-
-from msgspec import Struct
+import os
+from functools import cached_property
+from typing import TYPE_CHECKING, Self
 
 from agentd.app.alerts import AlertsComponent
-from agentd.app.channel_checks import GatewayChannelChecker
 from agentd.app.config_files import ConfigFiles
 from agentd.app.gateway import ModelGateway
 from agentd.core.clock import Clock
 from agentd.core.tasks import cancel_task
-from agentd.gateway.admin.api import routes as manage
-from agentd.gateway.admin.api.alerts import AlertTargetEndpoints
-from agentd.gateway.admin.api.batches import BatchEndpoints, KeyBatchEndpoints
-from agentd.gateway.admin.api.budgets import BudgetEndpoints
-from agentd.gateway.admin.api.changes import ChangeEndpoints
-from agentd.gateway.admin.api.channel_balances import ChannelBalanceEndpoints
-from agentd.gateway.admin.api.channels import ChannelEndpoints
-from agentd.gateway.admin.api.daemon_settings import DaemonSettingsEndpoints
-from agentd.gateway.admin.api.imports import ImportEndpoints
-from agentd.gateway.admin.api.keys import AccessKeyEndpoints
-from agentd.gateway.admin.api.management_keys import ManagementKeyEndpoints
-from agentd.gateway.admin.api.models import ProxyModelEndpoints
-from agentd.gateway.admin.api.offered_models import OfferedModelEndpoints
-from agentd.gateway.admin.api.preview import PreviewEndpoints
-from agentd.gateway.admin.api.prices import PriceEndpoints
-from agentd.gateway.admin.api.resource import ResourceEndpoints
-from agentd.gateway.admin.api.secret_rules import SecretRuleEndpoints
-from agentd.gateway.admin.api.settings import GatewaySettingsEndpoints
-from agentd.gateway.admin.batches import EditAllStore, ManagedBatch
 from agentd.gateway.admin.changes import ChangeRecord
 from agentd.gateway.admin.changes_store import ChangeJournal
-from agentd.gateway.admin.import_intent import ImportIntentFile
-from agentd.gateway.admin.imports import ImportedEntries, ImportStores, ManagedImport
-from agentd.gateway.admin.secret_rules import SampleScanner
-from agentd.gateway.alerts.targets import AlertTargetRepository
-from agentd.gateway.channels.model import Channel
-from agentd.gateway.channels.store import ChannelRepository
+from agentd.gateway.channels.model import AutomaticDisabling, Channel
 from agentd.gateway.keys.store import AccessKeyRepository
-from agentd.gateway.limits.budget_store import BudgetRepository
 from agentd.gateway.management_keys.store import ManagementKeyRepository
-from agentd.gateway.models.store import GatewayModelRepository
 from agentd.gateway.secrets.rule_file import load_seed
-from agentd.gateway.secrets.rule_store import SecretRuleStore
-from agentd.gateway.settings.store import GatewaySettingsRepository
-from agentd.gateway.vpn.fetch import Subscriptions
-from agentd.gateway.vpn.manager import find_programs
-from agentd.http.routing import Route
-from agentd.models.gateway_model import GatewayModel
 from agentd.storage.layout import Layout
-from agentd.storage.yaml import untrusted
 
-E = TypeVar("E", bound=Struct)
+if TYPE_CHECKING:
+    from agentd.app.management import ManagementApi
 
 PURGE_SECONDS = 3600.0
 """The interval at which changes too old to undo are removed."""
-MAX_NAMED = 5
-"""The maximum number of dependents that are named."""
 
 
 class AdminComponent:
-    """The surface ``/api/agent`` over a gateway, as long as its block lasts."""
+    """The changes of a gateway through its management API, as long as its block lasts."""
 
     def __init__(
         self,
@@ -81,18 +45,18 @@ class AdminComponent:
         self._management_keys = management_keys
         self._written = written
         self._alerts = alerts
+        self._secret = b""
         self.journal = ChangeJournal(layout, clock)
         """The journal of all changes through the management API."""
-        self.rows: tuple[Route, ...] = ()
-        """The routes of the management API."""
 
     async def __aenter__(self) -> Self:
-        """Find out how many changes there were."""
-        secret = await asyncio.to_thread(load_seed, self._layout)
-        await self.journal.open(secret)
+        """Find out how many changes there were, and finish an import that was interrupted."""
+        self._secret = await asyncio.to_thread(load_seed, self._layout)
+        await self.journal.open(self._secret)
         self.journal.on_change = self._note_change
-        self.rows = manage.list_management_routes(self._build_endpoints(secret))
-        await self._imports.recover()
+        self._gateway.refused_channels.disable = self._disable_channel
+        if await asyncio.to_thread(os.path.exists, self._layout.import_intent):
+            await self.api.imports.recover()
         self._purging = asyncio.create_task(self._purge())
         return self
 
@@ -101,133 +65,32 @@ class AdminComponent:
         self._gateway.refused_channels.disable = None
         await cancel_task(self._purging)
 
+    @cached_property
+    def api(self) -> "ManagementApi":
+        """The resources of the management API."""
+        from agentd.app.management import (  # noqa: PLC0415 - not at the start: it is large
+            ManagementApi,
+        )
+
+        return ManagementApi(
+            layout=self._layout,
+            clock=self._clock,
+            gateway=self._gateway,
+            keys=self._keys,
+            management_keys=self._management_keys,
+            written=self._written,
+            alerts=self._alerts,
+            journal=self.journal,
+            secret=self._secret,
+        )
+
+    async def _disable_channel(self, refused: Channel, note: AutomaticDisabling) -> bool:
+        return await self.api.channels.disable_automatically(refused, note)
+
     async def _purge(self) -> None:
         while True:
             await self.journal.purge_undo()
             await asyncio.sleep(PURGE_SECONDS)
-
-    def _build_endpoints(self, secret: bytes) -> manage.ManagementEndpoints:
-        layout, gateway, journal = self._layout, self._gateway, self.journal
-        checks = GatewayChannelChecker(gateway, self._clock)
-        stored_channels = ChannelRepository(layout, file=gateway.channels)
-        stored_models = GatewayModelRepository(layout, self._written.models)
-        channels = ChannelEndpoints(
-            stored_channels,
-            lambda: self._written.models.current,
-            journal,
-            self._describe_channel_users,
-            checks,
-        )
-        gateway.refused_channels.disable = channels.disable_automatically
-        models = ProxyModelEndpoints(
-            stored_models,
-            lambda: gateway.channels.current,
-            journal,
-            self._describe_model_users,
-            *(checks, gateway.prices),
-        )
-        imports = self._imports = self._build_imports(
-            stored_channels, stored_models, BudgetRepository(self._layout, self._gateway.budgets)
-        )
-        keys, management_keys = self._build_key_endpoints()
-        rules = self._build_rules(secret)
-        targets, budgets = self._build_alert_targets(), self._build_budgets()
-        store = GatewaySettingsRepository(layout, file=gateway.settings)
-        settings = GatewaySettingsEndpoints(store, journal)
-        daemon = DaemonSettingsEndpoints(self._written.settings, journal, self._written.get_view)
-        batches = self._build_batches(channels, models, keys, stored_channels, stored_models)
-        resources = (budgets, channels, models, keys, management_keys, rules, targets)
-        undoing = (*resources, settings, daemon, *batches)
-        return manage.ManagementEndpoints(
-            channels=channels,
-            models=models,
-            imports=ImportEndpoints(imports, self._clock),
-            batches=batches,
-            keys=keys,
-            management_keys=management_keys,
-            budgets=budgets,
-            secret_rules=rules,
-            alert_targets=targets,
-            settings=settings,
-            daemon=daemon,
-            channel_balances=ChannelBalanceEndpoints(channels.find, gateway.balances),
-            offered=self._build_offered(channels, models, stored_models, batches),
-            prices=PriceEndpoints(gateway.prices, models, lambda: gateway.channels.current),
-            changes=ChangeEndpoints(journal, (imports, *(one.managed for one in undoing))),
-            preview=PreviewEndpoints(Subscriptions(untrusted.parse_untrusted_yaml), find_programs),
-        )
-
-    def _build_offered(
-        self,
-        channels: ChannelEndpoints,
-        models: ProxyModelEndpoints,
-        stored: GatewayModelRepository,
-        batches: manage.BatchesByResource,
-    ) -> OfferedModelEndpoints:
-        reach, prices = self._gateway.suppliers.reach, self._gateway.prices
-        return OfferedModelEndpoints(
-            channels, models, stored, reach, prices, batches.models.managed
-        )
-
-    def _build_batches(
-        self,
-        channels: ChannelEndpoints,
-        models: ProxyModelEndpoints,
-        keys: AccessKeyEndpoints,
-        stored_channels: ChannelRepository,
-        stored_models: GatewayModelRepository,
-    ) -> manage.BatchesByResource:
-        journal = self.journal
-        managed_keys = ManagedBatch(keys.managed, self._keys, journal, lambda one: one.name)
-
-        def build(
-            endpoints: ResourceEndpoints[E], store: EditAllStore[E], title: Callable[[E], str]
-        ) -> BatchEndpoints[E]:
-            return BatchEndpoints(endpoints, ManagedBatch(endpoints.managed, store, journal, title))
-
-        return manage.BatchesByResource(
-            channels=build(channels, stored_channels, lambda one: one.name),
-            models=build(models, stored_models, lambda one: one.name),
-            keys=KeyBatchEndpoints(keys, managed_keys),
-        )
-
-    def _build_key_endpoints(self) -> tuple[AccessKeyEndpoints, ManagementKeyEndpoints]:
-        clock, journal = self._clock, self.journal
-        entries, gateway = _AccessKeyEntries(self._keys), self._gateway
-        keys = AccessKeyEndpoints(
-            self._keys, entries, gateway.meters, gateway.model_spend, clock, journal
-        )
-        return keys, ManagementKeyEndpoints(self._management_keys, clock, journal)
-
-    def _build_rules(self, secret: bytes) -> SecretRuleEndpoints:
-        gateway = self._gateway
-        return SecretRuleEndpoints(
-            SecretRuleStore(self._layout, gateway.rules),
-            SampleScanner(lambda: gateway.active_rules, secret),
-            self.journal,
-        )
-
-    def _build_budgets(self) -> BudgetEndpoints:
-        gateway = self._gateway
-        repository = BudgetRepository(self._layout, gateway.budgets)
-        return BudgetEndpoints(repository, self._keys, gateway.meters, self._clock, self.journal)
-
-    def _build_alert_targets(self) -> AlertTargetEndpoints:
-        targets = AlertTargetRepository(self._layout, self._alerts.file)
-        return AlertTargetEndpoints(targets, self._alerts.service, self.journal)
-
-    def _build_imports(
-        self, channels: ChannelRepository, models: GatewayModelRepository, budgets: BudgetRepository
-    ) -> ManagedImport:
-        return ManagedImport(
-            ImportStores(channels, models, budgets),
-            self.journal,
-            lambda: self._gateway.channels.current,
-            lambda: models.current,
-            lambda: budgets.current,
-            self._describe_import_users,
-            ImportIntentFile(self._layout),
-        )
 
     def note_failed_sign_in(self, text: str, remote: str) -> None:
         """Note a failed sign-in from this address."""
@@ -237,53 +100,3 @@ class AdminComponent:
         text = f"{change.by}: {change.action} {change.resource} {change.name}"
         text = f"{text} (change {change.number})"
         self._gateway.log.add("info", "changed", text, remote=change.remote)
-
-    def _describe_channel_users(self, channel: Channel) -> str:
-        keys = [key.name for key in self._keys.keys if channel.name in (key.channels or ())]
-        models = self._written.models.current.list_using(channel.name)
-        return _describe_users(models, keys)
-
-    def _describe_model_users(self, model: GatewayModel) -> str:
-        keys = [key.name for key in self._keys.keys if model.name in (key.models or ())]
-        models = self._written.models.current.list_falling_back_to(model.name)
-        return _describe_users(models, keys)
-
-    def _describe_import_users(self, entries: ImportedEntries) -> str:
-        channels = {one.name for one in entries.channels}
-        models = {one.name for one in entries.models}
-        using = [
-            one.name
-            for one in self._written.models.current.proxy
-            if one.name not in models
-            and (
-                any(route.channel in channels for route in one.routes)
-                or not models.isdisjoint(one.all_fallbacks)
-            )
-        ]
-        keys = [
-            key.name
-            for key in self._keys.keys
-            if not (models.isdisjoint(key.models or ()) and channels.isdisjoint(key.channels or ()))
-        ]
-        return _describe_users(using, keys)
-
-
-class _AccessKeyEntries:
-    """The access keys as entries that are added and changed as a whole, their letters too."""
-
-    def __init__(self, book: AccessKeyRepository) -> None:
-        self.add, self.change, self.remove = book.put, book.rewrite, book.remove
-
-
-def _describe_users(models: Sequence[str], keys: Sequence[str]) -> str:
-    named = (_describe_names("model", models), _describe_names("access key", keys))
-    return "; ".join(filter(None, named))
-
-
-def _describe_names(what: str, names: Sequence[str]) -> str:
-    """Join names, such as ``models "a", "b" and 3 more``; empty for none."""
-    if not names:
-        return ""
-    known = ", ".join(f'"{name}"' for name in names[:MAX_NAMED])
-    more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
-    return f"{what}{'s' if len(names) > 1 else ''} {known}{more}"

@@ -8,8 +8,6 @@ from agentd.app.gateway import ModelGateway
 from agentd.core.clock import Clock
 from agentd.core.events import EventBus
 from agentd.core.tasks import cancel_task
-from agentd.gateway.admin.api import alerts as alerts_api
-from agentd.gateway.admin.api.alerts import AlertEndpoints
 from agentd.gateway.alerts.model import AlertRules
 from agentd.gateway.alerts.monitor import AlertMonitor
 from agentd.gateway.alerts.sender import AlertSender, BotNotifier
@@ -25,7 +23,6 @@ from agentd.gateway.limits.events import ReachedLimit
 from agentd.gateway.limits.soft_limits import list_passed_soft_limits
 from agentd.gateway.limits.spend import LimitStatus
 from agentd.gateway.updates import GatewayAlertUpdate
-from agentd.http.routing import Route
 from agentd.storage.layout import Layout
 
 
@@ -58,11 +55,6 @@ class AlertsComponent:
         self._monitor = AlertMonitor(self.service, watched, clock)
         self._polling: asyncio.Task[None] | None = None
         self._bus = bus
-
-    @property
-    def rows(self) -> tuple[Route, ...]:
-        """The routes of the alerts; those of their targets are with the managed resources."""
-        return alerts_api.routes(AlertEndpoints(self.service))
 
     async def __aenter__(self) -> Self:
         """Go on with what was not delivered, and watch the gateway."""

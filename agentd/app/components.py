@@ -32,7 +32,6 @@ from agentd.app.jobs import JobsComponent
 from agentd.app.mcp_servers import McpServersComponent
 from agentd.app.processes import ProcessesComponent
 from agentd.app.push import PushComponent
-from agentd.app.reports import build_report_routes
 from agentd.app.schedules import SchedulesComponent
 from agentd.app.setup_api import SetupEndpoints
 from agentd.app.state import State, open_state
@@ -47,10 +46,7 @@ from agentd.chats.store import ChatFiles
 from agentd.chats.turns import TurnRecorder
 from agentd.core.clock import SystemClock
 from agentd.core.events import EventBus
-from agentd.http.connections import ConnectionRegistry
 from agentd.http.routing import Route
-from agentd.mcp import api as mcp_api
-from agentd.mcp.api import McpEndpoints
 from agentd.settings.model import Settings
 from agentd.settings.sources import Overrides
 from agentd.storage.journal import GroupCommitter
@@ -273,22 +269,23 @@ def _build_worktrees(core: Core) -> WorktreesComponent:
 
 
 async def collect_routes(
-    core: Core, auth: AuthServices, components: Components, connections: ConnectionRegistry
+    core: Core, auth: AuthServices, components: Components
 ) -> tuple[Route, ...]:
-    """Return the routes of all components; those of the server itself come in front of them."""
+    """Return the routes of all components; those of the server itself come in front of them.
+
+    Those that are deferred (``deferred_routes``) come after them.
+    """
     layout, chats, agent = core.layout, core.chats, components.agent
-    config_files, gateway = core.config_files, components.gateway
+    config_files = core.config_files
     agent_endpoints = AgentEndpoints(
         chats, agent.dispatcher, agent.approvals, config_files.skills, components.worktrees.service
     )
     parts = (
         *(components.jobs, components.analytics_speech, components.workspace, components.chats),
-        *(components.worktrees, components.bots, gateway, components.management),
-        *(components.export, components.alerts, components.push, components.schedules),
-        *(components.mcp_servers, components.processes),
+        *(components.worktrees, components.bots, components.gateway, components.push),
+        *(components.schedules, components.mcp_servers, components.processes),
     )
     problems = report_problems(layout, auth, *components.edited_files)
-    management, export = components.management, components.export
     routes = (
         *remote_api.routes(components.remote),
         *list_remote_routes(RemoteBotEndpoints(components.bots.get_bots)),
@@ -309,21 +306,8 @@ async def collect_routes(
         *_build_about_routes(core),
         *preferences_api.routes(PreferenceEndpoints(PreferenceFiles(layout), core.bus)),
         *pages.routes(PageEndpoints(await asyncio.to_thread(load_assets))),
-        *build_report_routes(
-            layout,
-            core.clock,
-            gateway,
-            auth,
-            management.journal,
-            export.exporter,
-            connections,
-        ),
     )
-    return (
-        *routes,
-        *start_api.routes(StartEndpoints.from_routes(routes)),
-        *mcp_api.routes(McpEndpoints.from_routes(routes, chats, core.bus, connections)),
-    )
+    return (*routes, *start_api.routes(StartEndpoints.from_routes(routes)))
 
 
 def _build_setup_routes(core: Core) -> tuple[Route, ...]:

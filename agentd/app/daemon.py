@@ -31,7 +31,8 @@ from agentd.app.background import (
 )
 from agentd.app.components import Components, Core, collect_routes, open_core, start_components
 from agentd.app.config_files import ConfigFiles
-from agentd.app.http_server import LiveEvents, ServerUrls, start_http_server
+from agentd.app.deferred_routes import defer_management, defer_mcp
+from agentd.app.http_server import ComponentRoutes, LiveEvents, ServerUrls, start_http_server
 from agentd.app.state import DaemonInfo, State
 from agentd.auth.sign_in_links import SignInLinks
 from agentd.chats.replay import Replay
@@ -157,9 +158,15 @@ async def start_daemon(
         feed = _open_feed(stack, core)
         components = await start_components(stack, core, auth, engine)
         live = LiveEvents(feed, connections, components.management.note_failed_sign_in, proxies)
-        routes = await collect_routes(core, auth, components, connections)
+        routes = await collect_routes(core, auth, components)
+        deferred = (
+            defer_management(core, auth, components, connections),
+            defer_mcp(core, routes, connections),
+        )
         tls = await asyncio.to_thread(_load_tls, settings)
-        urls = start_http_server(stack, settings, core.chats, auth, routes, live, tls)
+        urls = start_http_server(
+            stack, settings, core.chats, auth, ComponentRoutes(routes, deferred), live, tls
+        )
         components.engines.use_gateway(urls.local, auth.access.issue_own_key())
         await _announce(core.state, urls, core.clock)
         running = RunningDaemon(

@@ -6,15 +6,12 @@ from typing import Self
 
 from agentd.core.clock import Clock
 from agentd.core.tasks import cancel_task
-from agentd.gateway.admin.api import export
-from agentd.gateway.admin.api.export import ExportEndpoints
 from agentd.gateway.export.clickhouse import ClickHouseConnector
 from agentd.gateway.export.service import Exporter
 from agentd.gateway.export.state_store import ExportStateFile
 from agentd.gateway.ledger.export_reader import LedgerFileReader
 from agentd.gateway.service_log.store import ServiceLog
 from agentd.gateway.settings.model import ExportSettings, GatewaySettings
-from agentd.http.routing import Route
 from agentd.storage.layout import Layout
 from agentd.storage.secret_ref import resolve_secret
 
@@ -39,13 +36,7 @@ class ExportComponent:
             clock,
             lambda level, text: log.add(level, "export", text),
         )
-        self._endpoints = ExportEndpoints(self.exporter, lambda: settings().export)
         self._task: asyncio.Task[None] | None = None
-
-    @property
-    def rows(self) -> tuple[Route, ...]:
-        """The routes of the export."""
-        return export.routes(self._endpoints)
 
     async def __aenter__(self) -> Self:
         """Resume the export where it stopped."""

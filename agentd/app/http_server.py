@@ -22,14 +22,12 @@ from agentd.auth.users_api import UserEndpoints
 from agentd.chats.service import ChatService
 from agentd.core.clock import SystemClock
 from agentd.core.errors import Unavailable
-from agentd.gateway.admin.api.description import SelfDescription
-from agentd.gateway.admin.api.description import routes as description_routes
 from agentd.gateway.relay.error_bodies import get_renderer_for_unknown_path
 from agentd.http.access_log import AccessLog
 from agentd.http.connections import ConnectionRegistry
 from agentd.http.context import CredentialSources, ServerContext
 from agentd.http.cookies import SessionCookie
-from agentd.http.routing import Route, RouteTable
+from agentd.http.routing import DeferredRoutes, Route, RouteTable
 from agentd.http.server import HttpServer
 from agentd.http.throttle import AuthThrottle
 from agentd.http.trusted_proxies import TrustedProxies
@@ -56,13 +54,20 @@ FINISH_SECONDS = 2.0
 """Seconds for running requests to finish before they are cancelled."""
 
 
-def build_table(*routes: Iterable[Route]) -> RouteTable:
+class ComponentRoutes(NamedTuple):
+    """The routes of the components: those of the start, and those built at first use."""
+
+    eager: tuple[Route, ...]
+    deferred: tuple[DeferredRoutes, ...]
+
+
+def build_table(*routes: Iterable[Route], deferred: Iterable[DeferredRoutes] = ()) -> RouteTable:
     """Return the table of all routes.
 
     Dispatch, OpenAPI and the tests read this table; nothing else is reachable. Errors for unknown
     paths of model APIs are rendered in the dialect of the path.
     """
-    return RouteTable(chain(*routes), get_renderer_for_unknown_path)
+    return RouteTable(chain(*routes), get_renderer_for_unknown_path, deferred)
 
 
 class ServerUrls(NamedTuple):
@@ -79,7 +84,7 @@ def start_http_server(
     settings: Settings,
     chats: ChatService,
     auth: AuthServices,
-    more: Iterable[Route],
+    more: ComponentRoutes,
     live: LiveEvents,
     tls: ssl.SSLContext | None = None,
 ) -> ServerUrls:
@@ -99,18 +104,16 @@ def start_http_server(
     host, port = sockets[0].getsockname()[:2]
     cookie = SessionCookie(port)
     stream = EventStreamEndpoint(feed, connections)
-    description = SelfDescription()
     routes = build_table(
         session_api.routes(SessionEndpoints(sessions, throttle, cookie)),
         logins_api.routes(LoginEndpoints(sessions)),
         users_api.routes(UserEndpoints(sessions, user_file, throttle)),
         live_api.routes(hub, stream),
         system_api.routes(system),
-        description_routes(description),
-        more,
+        more.eager,
+        deferred=more.deferred,
     )
     system.describe(routes)
-    description.set_routes(routes)
     gate = Gate(keys, sessions, access, settings.proxy_app_hash, management_keys)
     sources = CredentialSources(keys, sessions, access, management_keys)
     context = ServerContext(

@@ -180,6 +180,17 @@ class RouteMatch(Struct, frozen=True):
         return (*self.methods, "HEAD") if "GET" in self.methods else tuple(self.methods)
 
 
+class DeferredRoutes(Struct, frozen=True):
+    """The routes of ``prefix`` and all paths below it, built when one of them is first needed.
+
+    A daemon that is never asked for them neither imports nor keeps what they need.
+    """
+
+    prefix: str
+    build: "Callable[[RouteTable], Iterable[Route]]"
+    """Returns the routes; the table is theirs."""
+
+
 class RouteTable:
     """All routes, indexed by path.
 
@@ -191,15 +202,25 @@ class RouteTable:
         self,
         routes: Iterable[Route],
         fallback_error_renderer: Callable[[str], "ErrorRenderer | None"] = lambda path: None,
+        deferred: Iterable[DeferredRoutes] = (),
     ) -> None:
-        self.routes = tuple(routes)
         self.fallback_error_renderer = fallback_error_renderer
+        self._routes: list[Route] = []
         self._root = _Node()
-        for route in self.routes:
-            self._add(route)
+        self._deferred = list(deferred)
+        self._add_all(routes)
+
+    @property
+    def routes(self) -> tuple[Route, ...]:
+        """All routes, the deferred ones too, which are built for this."""
+        while self._deferred:
+            self._build(self._deferred[0])
+        return tuple(self._routes)
 
     def find(self, path: str) -> RouteMatch | None:
         """Return the routes of a path as it was sent, not unescaped; None when there are none."""
+        if self._deferred:
+            self._build_below(path)
         node = self._root
         params: dict[str, str] = {}
         for segment in path.split("/")[1:]:
@@ -213,6 +234,20 @@ class RouteTable:
                 params[step.parameter] = segment
             node = step
         return RouteMatch(node.methods, params) if node.methods else None
+
+    def _build_below(self, path: str) -> None:
+        for one in tuple(self._deferred):
+            if path == one.prefix or path.startswith(f"{one.prefix}/"):
+                self._build(one)
+
+    def _build(self, deferred: DeferredRoutes) -> None:
+        self._add_all(deferred.build(self))
+        self._deferred.remove(deferred)
+
+    def _add_all(self, routes: Iterable[Route]) -> None:
+        for route in routes:
+            self._add(route)
+            self._routes.append(route)
 
     def _add(self, route: Route) -> None:
         node = self._root

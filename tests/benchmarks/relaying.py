@@ -21,7 +21,14 @@ from agentd.storage.layout import Layout
 from tests.benchmarks.bare_supplier import CHUNKS
 from tests.benchmarks.load import Shot
 from tests.benchmarks.measures import Row, Size, compare_rates, create_scratch_folder
-from tests.benchmarks.servers import MIB, Gun, Server, encode_request, running_server, start_daemon
+from tests.benchmarks.servers import (
+    Gun,
+    Server,
+    encode_request,
+    read_resident,
+    running_server,
+    start_daemon,
+)
 from tests.support.ports import find_free_port
 
 LONG_AGO = "2026-01-01T00:00:00.000Z"
@@ -39,7 +46,7 @@ def measure_gateway(size: Size, gun: Gun) -> Iterator[Row]:
         supplier = stack.enter_context(running_server(start_supplier(folder)))
         open_, key = _start_gateway(join(folder, "masking"), supplier.port, masking=True)
         ours = stack.enter_context(running_server(open_))
-        bare = stack.enter_context(running_server(_start_bare_relay(folder, supplier.port)))
+        bare = stack.enter_context(running_server(start_bare_relay(folder, supplier.port)))
         yield from _compare_with_bare_relay(size, gun, ours, key, bare)
         yield from _measure_gaps(gun, ours, key)
         if LITELLM:
@@ -48,6 +55,21 @@ def measure_gateway(size: Size, gun: Gun) -> Iterator[Row]:
         with running_server(closed) as unhidden:
             yield from _measure_long_conversation(size, gun, (ours, key), (unhidden, other))
         yield from _measure_memory(size, gun, ours, key)
+
+
+def measure_synced_ledger(size: Size, gun: Gun) -> Iterator[Row]:
+    """Measure calls whose records are safe on disk before the answer ends, beside others."""
+    with create_scratch_folder() as folder, ExitStack() as stack:
+        supplier = stack.enter_context(running_server(start_supplier(folder)))
+        shots = []
+        for name, synced in (("synced", True), ("unsynced", False)):
+            place = join(folder, name)
+            layout, key = write_gateway(place, supplier.port, masking=True, synced=synced)
+            server = stack.enter_context(running_server(start_daemon(layout)))
+            shots.append(_build_shot(server, key, max(size.seconds, LEAST), stream=False))
+        rate = compare_rates(gun, *shots, 2 * size.rounds + 1)
+        what = f"gateway, calls of 1 KB, {CONNECTIONS} connections, sync_ledger: rate, of without"
+        yield Row(what, rate, 0.9, at_least=True)
 
 
 def _compare_with_bare_relay(
@@ -65,7 +87,7 @@ def _compare_with_bare_relay(
 
 
 def _measure_gaps(gun: Gun, ours: Server, key: str) -> Iterator[Row]:
-    spaced = _encode_post(key, _build_body(stream=True), f"X-Pause: {PAUSE}\r\n")
+    spaced = _encode_post(key, build_chat_body(stream=True), f"X-Pause: {PAUSE}\r\n")
     score = gun.fire(Shot(ours.port, [spaced], connections=1, count=5))
     yield Row(f"gateway, stream with {PAUSE} ms between chunks: widest gap", score.gap * 1000, 30,
               unit=" ms")  # fmt: skip
@@ -118,7 +140,7 @@ def _compare_with_litellm(
         yield Row("gateway, 1 stream: wait added to the first token, of LiteLLM's",
                   mine / theirs, 1 / 12)  # fmt: skip
         yield Row("gateway: resident memory, of LiteLLM's",
-                  ours.get_resident() / _read_resident(process.pid), 0.25)  # fmt: skip
+                  ours.get_resident() / read_resident(process.pid), 0.25)  # fmt: skip
         yield Row("gateway: start to first answer, of LiteLLM's", ours.start_seconds / took, 0.1)
 
 
@@ -152,20 +174,16 @@ def _running_litellm(
         process.wait()
 
 
-def _read_resident(pid: int) -> float:
-    with open(f"/proc/{pid}/statm", "rb") as file:
-        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / MIB
-
-
 def start_supplier(folder: str) -> Server:
     """Start the supplier that responds at once."""
     port = find_free_port()
-    probe = _encode_post("", _build_body(stream=False))
+    probe = _encode_post("", build_chat_body(stream=False))
     return Server(["-m", "tests.benchmarks.bare_supplier", str(port)], port, probe,
                   join(folder, "supplier.log"))  # fmt: skip
 
 
-def _start_bare_relay(folder: str, supplier: int) -> Server:
+def start_bare_relay(folder: str, supplier: int) -> Server:
+    """Start the least that a gateway can do."""
     port, to = find_free_port(), f"http://127.0.0.1:{supplier}"
     command = ["-m", "tests.benchmarks.bare_relay", str(port), to]
     return Server(command, port, encode_request("GET", "/"), join(folder, "relay.log"))
@@ -176,7 +194,9 @@ def _start_gateway(folder: str, supplier: int, *, masking: bool) -> tuple[Server
     return start_daemon(layout), key
 
 
-def write_gateway(folder: str, supplier: int, *, masking: bool) -> tuple[Layout, str]:
+def write_gateway(
+    folder: str, supplier: int, *, masking: bool, synced: bool = False
+) -> tuple[Layout, str]:
     """Write the files of a gateway with one channel; return its folders, and an access key."""
     layout = Layout(join(folder, "state"), join(folder, "config"))
     for path in (layout.state, layout.config):
@@ -185,7 +205,7 @@ def write_gateway(folder: str, supplier: int, *, masking: bool) -> tuple[Layout,
     model = {"name": "fast", "routes": [{"channel": "fast"}], "prices": {"input": 1, "output": 2}}
     _write(layout.channels, {"channels": [{**channel, "url": f"http://127.0.0.1:{supplier}"}]})
     _write(layout.models, {"proxy": [model]})
-    _write(layout.gateway_settings, {"mask_secrets": masking, "sync_ledger": False})
+    _write(layout.gateway_settings, {"mask_secrets": masking, "sync_ledger": synced})
     LicenceFile(layout).install_own(LONG_AGO)
     key, kept = issue("benchmark", LONG_AGO)
     AccessKeyFile(layout).add(kept)
@@ -216,12 +236,13 @@ def _build_shot_at(
     connections: int = CONNECTIONS,
     count: int = 0,
 ) -> Shot:
-    asked = _encode_post(key, _build_body(stream=stream))
+    asked = _encode_post(key, build_chat_body(stream=stream))
     return Shot(port, [asked], connections=1 if count else connections, seconds=seconds,
                 count=count)  # fmt: skip
 
 
-def _build_body(*, stream: bool) -> dict[str, Any]:
+def build_chat_body(*, stream: bool) -> dict[str, Any]:
+    """Return a request with a prompt of 1 KB."""
     said = {"model": "fast", "messages": [{"role": "user", "content": "hello " * 150}]}
     streamed = {"stream": True, "stream_options": {"include_usage": True}} if stream else {}
     return {**said, "max_tokens": 100, **streamed}

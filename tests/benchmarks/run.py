@@ -17,7 +17,8 @@ from tests.benchmarks.managing import measure_management
 from tests.benchmarks.many_listeners import measure_burst, measure_crowd
 from tests.benchmarks.measures import MEASURES as OF_REQUESTS
 from tests.benchmarks.measures import QUICK, Row, Size
-from tests.benchmarks.relaying import measure_gateway
+from tests.benchmarks.parts import measure_hiding, measure_key_file
+from tests.benchmarks.relaying import measure_gateway, measure_synced_ledger
 from tests.benchmarks.replaying import measure_replay
 from tests.benchmarks.servers import Gun
 from tests.benchmarks.turns import measure_turns
@@ -36,6 +37,9 @@ MEASURES = {
     "browsing": measure_browsing,
     "log": measure_request_log,
     "gateway": measure_gateway,
+    "hiding": measure_hiding,
+    "key-file": measure_key_file,
+    "ledger": measure_synced_ledger,
     "management": measure_management,
     "first-pages": measure_first_pages,
 }

@@ -38,15 +38,18 @@ class Server:
         self.start_seconds = time.perf_counter() - began
         """From the start of the process to its first answer."""
 
+    @property
+    def pid(self) -> int:
+        """The id of its process."""
+        return self._child.pid
+
     def get_resident(self) -> float:
         """Return the MiB of memory that it occupies now."""
-        with open(f"/proc/{self._child.pid}/statm", "rb") as file:
-            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / MIB
+        return read_resident(self.pid)
 
     def get_processor_seconds(self) -> float:
         """Return the seconds of processor time that it has used."""
-        clock = (~self._child.pid << 3) | 2  # as clock_getcpuclockid(3) has it
-        return time.clock_gettime(clock)
+        return read_processor_seconds(self.pid)
 
     def stop(self, how: int = signal.SIGTERM) -> None:
         """End it and wait until it is gone."""
@@ -73,6 +76,18 @@ class Server:
         child.wait()
         with open(log) as file:
             raise SystemExit(f"it did not start:\n{file.read()}")
+
+
+def read_resident(pid: int) -> float:
+    """Return the MiB of memory that a process occupies now."""
+    with open(f"/proc/{pid}/statm", "rb") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / MIB
+
+
+def read_processor_seconds(pid: int) -> float:
+    """Return the seconds of processor time that a process has used, all threads together."""
+    clock = (~pid << 3) | 2  # as clock_getcpuclockid(3) has it
+    return time.clock_gettime(clock)
 
 
 def start_bare(folder: str) -> Server:

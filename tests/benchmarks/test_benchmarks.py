@@ -26,6 +26,17 @@ def test_every_benchmark_runs_and_prints_its_rows() -> None:
         assert any(what in line for line in lines[1:]), done.stdout
 
 
+def test_the_peers_are_measured_beside_agentd() -> None:
+    command = [sys.executable, "-m", "tests.benchmarks.peers", "--quick"]
+    done = subprocess.run(
+        command, check=False, cwd=ROOT, capture_output=True, text=True, timeout=600
+    )
+
+    assert done.returncode == 0, done.stderr
+    for what in ("calls of 1 KB", "streams of 50 chunks", "agentd, all on", "bare relay"):
+        assert what in done.stdout
+
+
 def test_a_shot_too_short_for_an_answer_waits_for_one(tmp_path: Path) -> None:
     with running_server(start_bare(str(tmp_path))) as server:
         score = fire(Shot(server.port, [encode_request("GET", "/")], seconds=0.0))

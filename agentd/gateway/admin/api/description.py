@@ -5,7 +5,6 @@ specification, section 4).
 """
 
 import asyncio
-from collections.abc import Iterable
 
 from msgspec import UNSET, structs
 
@@ -36,21 +35,20 @@ _KEYS = {
 
 
 class SelfDescription:
-    """The endpoints; ``set_routes`` passes them the route table, which contains them too."""
+    """Describes the management routes of a table, and other routes that the recipe uses.
 
-    def __init__(self) -> None:
-        self._rows: tuple[Route, ...] = ()
+    The table contains the endpoints of this object, too.
+    """
+
+    def __init__(self, table: RouteTable) -> None:
+        self._table = table
         self._view: ManagementView | None = None
         self._openapi = b""
-
-    def set_routes(self, table: RouteTable) -> None:
-        """Describe the management routes of this table and other routes that the recipe uses."""
-        self._rows = tuple(_select_routes(table))
 
     async def describe_management(self, call: Request) -> Response:
         """Return JSON, or text if ``Accept`` asks only for text."""
         if self._view is None:  # built on first use
-            self._view = await asyncio.to_thread(_build_view, self._rows)
+            self._view = await asyncio.to_thread(_build_view, _select_routes(self._table))
         caller = CallerView(call.caller.identity, call.caller.scope)
         view = structs.replace(self._view, caller=caller)
         kind = _choose_text_type(call.headers.get("Accept", ""))
@@ -61,15 +59,17 @@ class SelfDescription:
     async def get_openapi(self, call: Request) -> Response:
         """Return the same endpoints as OpenAPI 3.1."""
         if not self._openapi:
-            self._openapi = await asyncio.to_thread(build_openapi, self._rows)
+            self._openapi = await asyncio.to_thread(build_openapi, _select_routes(self._table))
         return Response(self._openapi)
 
 
-def _select_routes(table: RouteTable) -> Iterable[Route]:
+def _select_routes(table: RouteTable) -> tuple[Route, ...]:
     beside = {(step.method, step.path.partition("?")[0]) for step in RECIPE.steps}
-    for route in table.routes:
-        if route.group is RouteGroup.MANAGE or (route.method, route.path) in beside:
-            yield route
+    return tuple(
+        route
+        for route in table.routes
+        if route.group is RouteGroup.MANAGE or (route.method, route.path) in beside
+    )
 
 
 def _build_view(rows: tuple[Route, ...]) -> ManagementView:
