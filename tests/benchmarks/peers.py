@@ -1,6 +1,6 @@
 """Other gateways beside agentd and the least that a gateway can do, in one run.
 
-``python -m tests.benchmarks.peers [--quick]`` measures the peers that are installed, which are no
+``python -m tests.benchmarks.peers [--quick] [--rounds N]`` measures the peers that are installed, which are no
 dependencies of agentd and no part of the suite:
 
 - ``TENSORZERO``: a Python that has the package ``tensorzero``, whose gateway is compiled Rust.
@@ -13,12 +13,13 @@ All call the same scripted supplier with the same prompt. agentd has everything 
 import argparse
 import json
 import os
+import socket
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from os.path import dirname, join
 from statistics import median
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeAlias
 from urllib.parse import urlsplit
 
 from tests.benchmarks.load import Shot
@@ -46,6 +47,8 @@ from tests.support.ports import find_free_port
 KINDS = {"calls of 1 KB": False, "streams of 50 chunks": True}
 ALONE = 100
 """Requests over one connection whose median wait counts."""
+PATIENCE = 60.0
+"""Seconds for the first answer."""
 
 
 class Contender(NamedTuple):
@@ -68,6 +71,10 @@ class Contender(NamedTuple):
         return Shot(self.port, [request], connections, seconds=seconds, count=count)
 
 
+Starter: TypeAlias = "Callable[[str, int], AbstractContextManager[Contender]]"
+"""Starts a contender in a folder, before the supplier of a port."""
+
+
 class Figures(NamedTuple):
     """One contender's figures of one kind of request."""
 
@@ -82,26 +89,41 @@ class Figures(NamedTuple):
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="only see that the program runs")
-    size = QUICK if parser.parse_args().quick else Size()
+    parser.add_argument("--rounds", type=int, default=Size().rounds, help="the median counts")
+    options = parser.parse_args()
+    size = QUICK if options.quick else Size(rounds=options.rounds)
     with closing(Gun()) as gun, create_scratch_folder() as folder, ExitStack() as stack:
         supplier = stack.enter_context(running_server(start_supplier(folder)))
         contenders = [
             stack.enter_context(start(folder, supplier.port)) for start in _list_starters()
         ]
         for what, stream in KINDS.items():
-            measured = _measure_in_turn(gun, contenders, size, stream=stream)
-            for line in _format_table(what, contenders, measured):
+            able = [one for one in contenders if _answers(one, stream=stream)]
+            measured = _measure_in_turn(gun, able, size, stream=stream)
+            for line in _format_table(what, able, measured):
                 print_now(line)
+            for one in contenders:
+                if one not in able:
+                    print_now(f"{'fails':>12}  {one.name}")
         print_now("\nresident memory after all that")
         for one in contenders:
             print_now(f"{read_resident(one.pid):>10.0f} MiB  {one.name}")
     return 0
 
 
-def _list_starters() -> Sequence[Callable[[str, int], Any]]:
+def _list_starters() -> Sequence[Starter]:
     peers = {"TENSORZERO": _running_tensorzero, "PORTKEY": _running_portkey}
     installed = [start for name, start in peers.items() if os.environ.get(name)]
     return [_running_agentd, _running_bare_relay, *installed]
+
+
+def _answers(one: Contender, *, stream: bool) -> bool:
+    """Return whether it answers this kind of request well."""
+    (request,) = one.build_shot(stream=stream, seconds=0).requests
+    with socket.create_connection(("127.0.0.1", one.port)) as caller:
+        caller.settimeout(PATIENCE)
+        caller.sendall(request)
+        return caller.recv(12).startswith(b"HTTP/1.1 200")
 
 
 def _measure_in_turn(
