@@ -1,7 +1,7 @@
 """Other gateways beside agentd and the least that a gateway can do, in one run.
 
-``python -m tests.benchmarks.peers [--quick] [--rounds N]`` measures the peers that are installed, which are no
-dependencies of agentd and no part of the suite:
+``python -m tests.benchmarks.peers [--quick] [--rounds N]`` measures the peers that are installed,
+which are no dependencies of agentd and no part of the suite:
 
 - ``TENSORZERO``: a Python that has the package ``tensorzero``, whose gateway is compiled Rust.
 - ``PORTKEY``: ``build/start-server.js`` of the npm package ``@portkey-ai/gateway``, on Node.js.
