@@ -1,6 +1,6 @@
-"""TensorZero's gateway in a process of its own: ``embedded_tensorzero.py CONFIG``, in its Python.
+"""TensorZero's gateway as a process, in its own Python: ``embedded_tensorzero.py CONFIG FILE``.
 
-It chooses a free port, and prints its address; it stops when it is killed.
+It chooses a free port, and writes its address to the file; it stops when it is killed.
 """
 
 import sys
@@ -13,8 +13,8 @@ import tensorzero  # type: ignore[import-not-found]
 def main() -> None:
     client = SimpleNamespace()
     tensorzero.patch_openai_client(client, config_file=sys.argv[1], async_setup=False)
-    sys.stdout.write(f"{client.base_url}\n")
-    sys.stdout.flush()
+    with open(sys.argv[2], "w") as file:
+        file.write(f"{client.base_url}\n")
     threading.Event().wait()
 
 

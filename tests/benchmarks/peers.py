@@ -15,8 +15,9 @@ import json
 import os
 import socket
 import subprocess
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
 from os.path import dirname, join
 from statistics import median
 from typing import NamedTuple, TypeAlias
@@ -186,12 +187,15 @@ def _running_tensorzero(folder: str, supplier: int) -> Iterator[Contender]:
             f'api_base = "http://127.0.0.1:{supplier}/v1/"\napi_key_location = "none"\n'
         )
     program = join(dirname(__file__), "embedded_tensorzero.py")
-    command = [os.environ["TENSORZERO"], program, config]
+    written = join(folder, "tensorzero.url")
+    command = [os.environ["TENSORZERO"], program, config, written]
     with _running(command, join(folder, "tensorzero.log")) as process:
         address = ""
-        while process.poll() is None and not address.startswith("http://"):
-            address = process.stdout.readline().decode().strip()  # type: ignore[union-attr]
-        url = urlsplit(address)
+        while process.poll() is None and not address.endswith("\n"):
+            time.sleep(0.01)
+            with suppress(FileNotFoundError), open(written) as file:
+                address = file.read()
+        url = urlsplit(address.strip())
         if url.port is None:
             raise SystemExit("TensorZero's gateway did not start")
         path, model = f"{url.path.rstrip('/')}/chat/completions", "tensorzero::model_name::fast"
@@ -215,11 +219,11 @@ def _running_portkey(folder: str, supplier: int) -> Iterator[Contender]:
 
 @contextmanager
 def _running(command: Sequence[str], log: str) -> "Iterator[subprocess.Popen[bytes]]":
-    """Run a program whose errors go to a file, as long as the block lasts."""
+    """Run a program that writes to a file, as long as the block lasts."""
     environ = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
     with (
-        open(log, "wb") as errors,
-        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, env=environ) as process,
+        open(log, "wb") as output,
+        subprocess.Popen(command, stdout=output, stderr=output, env=environ) as process,
     ):
         try:
             yield process
