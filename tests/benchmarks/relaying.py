@@ -67,7 +67,8 @@ def measure_synced_ledger(size: Size, gun: Gun) -> Iterator[Row]:
             layout, key = write_gateway(place, supplier.port, masking=True, synced=synced)
             server = stack.enter_context(running_server(start_daemon(layout)))
             shots.append(_build_shot(server, key, max(size.seconds, LEAST), stream=False))
-        rate = compare_rates(gun, *shots, 2 * size.rounds + 1)
+        one, other = shots
+        rate = compare_rates(gun, one, other, 2 * size.rounds + 1)
         what = f"gateway, calls of 1 KB, {CONNECTIONS} connections, sync_ledger: rate, of without"
         yield Row(what, rate, 0.9, at_least=True)
 
