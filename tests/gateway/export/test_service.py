@@ -136,6 +136,14 @@ class ExportSetup:
         now = await self.wait_for_status(lambda now: now.phase == "idle")
         return {day: one.state for day, one in now.days.items()}
 
+    async def wait_for_round(self) -> None:
+        """Wait until a round that began at the clock's present time has ended.
+
+        The clock stands still: if it is moved while a round ends, the next one never comes.
+        """
+        now = self.clock.now()
+        await self.wait_for_status(lambda seen: seen.checked_at == now and seen.phase == "idle")
+
     async def run_until_exported(self) -> dict[str, str]:
         async with self.running():
             return await self.wait_until_exported()
@@ -438,9 +446,11 @@ async def test_the_present_day_is_sent_each_hour_where_that_is_set(setup, server
         assert (await setup.wait_until_exported())[day] == "partial"
         assert len(server.rows()) == 3
         setup.clock.move(3600)
-        await until(lambda: len(server.rows()) == 4)
+        await setup.wait_for_round()
+        assert len(server.rows()) == 4
         setup.clock.move(86400)
-        await until(lambda: "count_rows" in setup.databases.steps)
+        await setup.wait_for_round()
+        assert "count_rows" in setup.databases.steps
         assert (await setup.wait_until_exported())[day] == "done"
     assert "drop_day" not in setup.databases.steps[1:]
     assert list_row_ids(server) == ["r-1", "r-2", "r-3", "r-4"]
