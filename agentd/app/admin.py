@@ -3,6 +3,7 @@
 import asyncio
 import os
 from functools import cached_property
+from importlib import import_module
 from typing import TYPE_CHECKING, Self
 
 from agentd.app.alerts import AlertsComponent
@@ -85,6 +86,7 @@ class AdminComponent:
         )
 
     async def _disable_channel(self, refused: Channel, note: AutomaticDisabling) -> bool:
+        await asyncio.to_thread(import_module, "agentd.app.management")
         return await self.api.channels.disable_automatically(refused, note)
 
     async def _purge(self) -> None:

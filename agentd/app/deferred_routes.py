@@ -18,7 +18,9 @@ def defer_management(
 
         return list_management_routes(core, auth, components, connections, table)
 
-    return DeferredRoutes("/api/agent", build)
+    return DeferredRoutes(
+        "/api/agent", ("agentd.app.management", "agentd.app.management_routes"), build
+    )
 
 
 def defer_mcp(
@@ -31,4 +33,4 @@ def defer_mcp(
 
         return api.routes(api.McpEndpoints.from_routes(routes, core.chats, core.bus, connections))
 
-    return DeferredRoutes("/mcp", build)
+    return DeferredRoutes("/mcp", ("agentd.mcp.api",), build)

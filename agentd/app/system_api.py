@@ -60,6 +60,7 @@ class SystemEndpoints:
     async def get_openapi(self, call: Request) -> Response:
         """Return all API routes as an OpenAPI 3.1 document."""
         if not self._openapi:  # made on first use: most daemons are never asked
+            await self._table.import_deferred()
             self._openapi = await asyncio.to_thread(build_openapi, self._list_api())
         return Response(self._openapi)
 

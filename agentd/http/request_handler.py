@@ -82,6 +82,7 @@ class RequestHandler(HTTPMessageDelegate):
         assert isinstance(start_line, RequestStartLine)
         self._began = time.monotonic()  # not in __init__: the connection may have idled since
         self._context.head_timeouts.cancel(self._connection.stream)
+        await self._context.table.import_deferred(start_line.path)
         proxies, peer = self._context.proxies, self._remote_ip
         self._remote_ip = proxies.find_client(peer, headers)
         head = self._head = RequestHead(self._context, start_line, headers, self._remote_ip)

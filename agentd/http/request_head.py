@@ -174,7 +174,7 @@ class RequestHead:
         without = path.removeprefix("/v1") if path.startswith("/v1/") else path
         similar = [one for one in (path, f"/v1{path}", without) if table.find(one)]
         if not similar and self.group in (RouteGroup.MODELS, RouteGroup.MANAGE):
-            own = (route.path for route in table.routes if route.group is self.group)
+            own = (route.path for route in table.built_routes if route.group is self.group)
             similar = get_close_matches(path[:200], [one for one in own if "{" not in one], 1)
         suggestion = f'; did you mean "{similar[0][:200]}"?' if similar else ""
         index = "/api/agent" if self.group is RouteGroup.MANAGE else "/api/openapi.json"

@@ -4,7 +4,9 @@ Dispatch, OpenAPI and the tests use the same definitions. A path is looked up se
 so the cost does not grow with the number of routes.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from importlib import import_module
 from typing import Protocol, TypeAlias
 
 from msgspec import Struct
@@ -187,6 +189,8 @@ class DeferredRoutes(Struct, frozen=True):
     """
 
     prefix: str
+    modules: tuple[str, ...]
+    """The modules that bring all that ``build`` imports: a thread imports them beforehand."""
     build: "Callable[[RouteTable], Iterable[Route]]"
     """Returns the routes; the table is theirs."""
 
@@ -217,6 +221,18 @@ class RouteTable:
             self._build(self._deferred[0])
         return tuple(self._routes)
 
+    @property
+    def built_routes(self) -> tuple[Route, ...]:
+        """The routes without deferred ones that nobody has needed yet."""
+        return tuple(self._routes)
+
+    async def import_deferred(self, path: str = "") -> None:
+        """Import what building the deferred routes of a path needs, or all; without blocking."""
+        for one in tuple(self._deferred):
+            if not path or _is_below(path, one.prefix):
+                for module in one.modules:
+                    await asyncio.to_thread(import_module, module)
+
     def find(self, path: str) -> RouteMatch | None:
         """Return the routes of a path as it was sent, not unescaped; None when there are none."""
         if self._deferred:
@@ -237,7 +253,7 @@ class RouteTable:
 
     def _build_below(self, path: str) -> None:
         for one in tuple(self._deferred):
-            if path == one.prefix or path.startswith(f"{one.prefix}/"):
+            if _is_below(path, one.prefix):
                 self._build(one)
 
     def _build(self, deferred: DeferredRoutes) -> None:
@@ -264,3 +280,8 @@ class RouteTable:
         if route.method in node.methods:
             raise ValueError(f"two routes for {route.method} {route.path}")
         node.methods[route.method] = route
+
+
+def _is_below(path: str, prefix: str) -> bool:
+    """Tell whether a path, perhaps with a query, is ``prefix`` or below it."""
+    return path.startswith(prefix) and path[len(prefix) : len(prefix) + 1] in ("", "/", "?")

@@ -37,7 +37,7 @@ def builder() -> Builder:
 def table(builder: Builder) -> RouteTable:
     return RouteTable(
         [make_route("/api/chats"), make_route("/api/agents")],
-        deferred=[DeferredRoutes("/api/agent", builder.build)],
+        deferred=[DeferredRoutes("/api/agent", ("json",), builder.build)],
     )
 
 
@@ -74,7 +74,7 @@ def test_deferred_routes_that_cannot_be_built_are_tried_again() -> None:
             raise failures.pop()
         return (make_route("/mcp"),)
 
-    table = RouteTable([], deferred=[DeferredRoutes("/mcp", build)])
+    table = RouteTable([], deferred=[DeferredRoutes("/mcp", ("json",), build)])
     with pytest.raises(ValueError, match="not yet"):
         table.find("/mcp")
     assert table.find("/mcp")

@@ -67,7 +67,7 @@ def _select_routes(table: RouteTable) -> tuple[Route, ...]:
     beside = {(step.method, step.path.partition("?")[0]) for step in RECIPE.steps}
     return tuple(
         route
-        for route in table.routes
+        for route in table.built_routes
         if route.group is RouteGroup.MANAGE or (route.method, route.path) in beside
     )
 
