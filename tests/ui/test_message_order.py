@@ -8,9 +8,9 @@ import pytest
 
 from tests.benchmarks.states import Maker
 from tests.support.daemon import Serving, until
-from tests.ui.support import Person, TalkingEngine
+from tests.ui.support import Person, TalkingEngine, scroll_by
 
-from playwright.sync_api import Page, expect  # isort: skip
+from playwright.sync_api import Page, Route, expect  # isort: skip
 
 MESSAGES = 4_200
 """A whole number of turns of three."""
@@ -132,3 +132,27 @@ def test_each_message_is_there_once_and_in_order_however_one_moves(
         check(page, f"{number}: {how}", live)
     until(lambda: page.evaluate("shown()")[-1] == live[-1])
     check(page, "the end", live)
+
+
+def test_what_was_asked_for_before_a_jump_is_not_shown_after_it(ada: Person, site: Serving) -> None:
+    """Row 22."""
+    page = ada.open(f"/1#m{FOUND_AT}")
+    script = page.locator(".script-scroll")
+    expect(script.get_by_text(f"The {WORD} is on pier 3.")).to_be_in_viewport()
+    page.evaluate(WATCH)
+    held = list[Route]()
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route(re.compile("/api/chat/1/messages.*before="), hold)
+    scroll_by(script, -1_000_000)
+    until(lambda: page.evaluate("1") and held)
+    script.focus()
+    page.keyboard.press("Home")
+    expect(script.get_by_text("Message 1.", exact=True)).to_be_in_viewport()
+    with page.expect_response(re.compile("before=")):
+        held[0].continue_()
+    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => setTimeout(done, 30)))")
+    assert page.evaluate("faults") == []
+    assert page.evaluate("shown()[0]") == 1

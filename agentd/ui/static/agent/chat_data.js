@@ -93,10 +93,10 @@ export function followChat(chatId, { isAtEnd, keepPlace }) {
   const refresh = coalesced(() => events.read(() => get(path), takeWork), again);
 
   const sync = coalesced(async () => {
-    if (later.peek() || !work.peek()) return;
-    for (;;) {
+    while (!later.peek() && work.peek()) {
       const last = messages.peek().at(-1)?.id ?? 0;
       const fresh = await page({ after: last, limit: 200 });
+      if ((messages.peek().at(-1)?.id ?? 0) !== last) continue; // others are shown by now
       if (fresh.messages.some((message) => message.role === "assistant")) {
         const { text, seq } = growing.peek();
         growing.value = { ...growing.peek(), text: text.slice(settled), seq: Math.max(seq, settledAt) };
@@ -133,6 +133,7 @@ export function followChat(chatId, { isAtEnd, keepPlace }) {
     const first = messages.peek()[0];
     if (!earlier.peek() || !first) return;
     const before = await page({ before: first.id, limit: PAGE });
+    if (messages.peek()[0]?.id !== first.id) return; // others are shown by now
     earlier.value = before.earlier;
     keep([...before.messages, ...messages.peek()], "start");
   }, again);
@@ -141,6 +142,7 @@ export function followChat(chatId, { isAtEnd, keepPlace }) {
     const last = messages.peek().at(-1);
     if (!later.peek() || !last) return;
     const after = await page({ after: last.id, limit: PAGE });
+    if (messages.peek().at(-1)?.id !== last.id) return; // others are shown by now
     later.value = after.later;
     keep([...messages.peek(), ...after.messages], "end");
   }, again);
