@@ -41,7 +41,8 @@ TOOLS: tuple[ToolSpec, ...] = (
         "create_chat",
         "Create a chat",
         "Create a chat with a coding agent. With a prompt, the agent begins to work on it at once;"
-        " call wait_for_chat with the chatId of the result to learn how it ends.",
+        " call wait_for_chat with the chatId of the result to learn how it ends. With an"
+        " outputSchema the reply is JSON that fits it, and is the output of wait_for_chat.",
         "POST",
         _REMOTE,
     ),
@@ -49,7 +50,8 @@ TOOLS: tuple[ToolSpec, ...] = (
         "queue_prompt",
         "Queue a prompt",
         "Append a prompt to a chat's queue. The agent works on it after those before it, and knows"
-        " the conversation so far.",
+        " the conversation so far. With an outputSchema its reply is JSON that fits it, and is the"
+        " output of wait_for_chat.",
         "POST",
         f"{_REMOTE}/{{chatId}}/queue",
     ),
@@ -185,8 +187,9 @@ _WAIT_TOOL: JsonObject = {
     "title": "Wait for a chat",
     "description": (
         "Wait until a chat is idle, or its agent has a question, or the time is over. The result"
-        " has the status, the open questions and the agent's last reply. Call it again while idle"
-        " is false and there is no question."
+        " has the status, the open questions and the agent's last reply, whose value is the output"
+        " if the prompt had an outputSchema. Call it again while idle is false and there is no"
+        " question."
     ),
     "inputSchema": {
         "type": "object",

@@ -5,7 +5,9 @@ from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import count
+from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from agentd.chats.approval import Approval
@@ -40,6 +42,8 @@ class ChatOutcome(Struct, frozen=True, rename="camel"):
     """When a supplier's limit ends, for which the queue waits; null: it does not."""
     reply: str
     """The agent's last reply, or the error that ended its turn; empty: none yet."""
+    output: Any
+    """The value of a reply that fits the output schema of its prompt; null for other replies."""
     message_count: int
     questions: list[ApprovalView]
     """What the agent asks for and waits for."""
@@ -139,13 +143,15 @@ class ChatWaiter:
     async def _describe(self, chat_id: int) -> ChatOutcome:
         chat = await self._chats.get(chat_id)
         summary: ChatSummary = self._chats.get_summary(chat_id)
+        reply = _find_reply(chat.recent)
         return ChatOutcome(
             chat_id=chat_id,
             status=summary.status,
             idle=summary.is_idle,
             held=summary.held,
             waits_until=summary.waits_until or None,
-            reply=_find_reply(chat.recent),
+            reply=simplify_message(reply) if reply else "",
+            output=msgspec.json.decode(reply.text) if reply and reply.structured else None,
             message_count=summary.messages,
             questions=_view_questions(chat),
         )
@@ -263,13 +269,13 @@ def _shorten(text: str) -> str:
     return line if len(line) <= MAX_EXCERPT else f"{line[:MAX_EXCERPT]}…"
 
 
-def _find_reply(messages: list[Message]) -> str:
+def _find_reply(messages: list[Message]) -> Message | None:
     for message in reversed(messages):
         if message.role in ("assistant", "error"):
-            return simplify_message(message)
+            return message
         if message.role == "user":
             break
-    return ""
+    return None
 
 
 def _view_questions(chat: Chat) -> list[ApprovalView]:
