@@ -264,9 +264,21 @@ def _render_message(message: Message) -> str:
     text = message.text.rstrip()
     name = _HEADS.get(message.role) or f"Tool: {message.tool}"
     if message.role == "tool":
-        fence = "`" * (max(map(len, _FENCE.findall(text)), default=2) + 1)
-        text = f"{fence}\n{text}\n{fence}"
-    return f"\n## {name} · {message.at}\n\n{text}\n"
+        text = _render_fence(text)
+    elif message.structured:
+        text = _render_fence(text, "json")
+    if message.report and message.report.diff:
+        text += f"\n\n{_render_fence(message.report.diff.rstrip(), 'diff')}"
+    facts = [name, message.at]
+    used = message.tokens
+    facts += [f"{used.input} tokens in, {used.output} out"] if used.input or used.output else []
+    facts += [f"{message.cost} USD"] if message.cost else []
+    return f"\n## {' · '.join(facts)}\n\n{text}\n"
+
+
+def _render_fence(text: str, language: str = "") -> str:
+    fence = "`" * (max(map(len, _FENCE.findall(text)), default=2) + 1)
+    return f"{fence}{language}\n{text}\n{fence}"
 
 
 _GROUP = RouteGroup.EXTENDED

@@ -1,12 +1,14 @@
 """Prompts whose replies have to fit a schema, over the API."""
 
 import json
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agentd.agent.engine import ReplyCompleted
+from agentd.agent.engine import ReplyCompleted, ToolUsed
+from agentd.llm.price import Usage
 from tests.support.daemon import Client, Engine, Serving, until
 from tests.support.fixtures import Serve
 
@@ -61,6 +63,22 @@ def test_a_reply_that_fits_is_an_object_in_the_history_also_after_a_restart(
     assert json.loads(engine.given[0].output_schema) == CITY
     daemon.stop()
     assert read_history(serve().client(), chat)[-1]["output"] == {"name": "Riga"}
+
+
+def test_a_chat_exported_as_markdown_has_diffs_costs_and_structured_replies(
+    daemon: Serving, engine: Engine, client: Client
+) -> None:
+    used = Usage(input=1200, output=30)
+    engine.says = lambda _: [
+        ToolUsed("edit_file", "a.md", "Replaced once.", diff="--- a.md\n+++ a.md\n-```\n+x\n"),
+        ReplyCompleted('{"name": "Riga"}', used, Decimal("0.0125")),
+    ]
+    chat = client.create_chat(prompt="Which city?", model="able", outputSchema=CITY)
+    read_history(client, chat)
+    text = client.get(f"/api/chats/{chat}/export").body.decode()
+    assert "\n````diff\n--- a.md\n+++ a.md\n-```\n+x\n````\n" in text
+    assert '\n```json\n{"name": "Riga"}\n```\n' in text
+    assert " · 1200 tokens in, 30 out · 0.0125 USD\n" in text
 
 
 @pytest.mark.parametrize(

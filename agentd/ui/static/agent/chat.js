@@ -20,7 +20,7 @@ import { chatItems } from "./chat_actions.js";
 import { followChat } from "./chat_data.js";
 import { labelChips } from "./labels.js";
 import { chats, markSeen, whenRead } from "./chats.js";
-import { modelItems, modelLabel, skillItems, skills } from "./choices.js";
+import { modelItems, modelLabel, schemaHolder, skillItems, skills } from "./choices.js";
 import { list } from "../core/list.js";
 import { seen } from "./me.js";
 import { send } from "./outbox.js";
@@ -47,10 +47,10 @@ export function page(params) {
   const scroll = el("div", { class: "scroll script-scroll", tabindex: 0, role: "log", "aria-label": "Messages", "aria-live": "off", "data-own-place": "" });
   const fresh = signal(0);
 
-  /** @param {string} text @param {boolean} [now] @param {string} [notBefore] */
-  async function sendPrompt(text, now = false, notBefore = "") {
+  /** @param {string} text @param {boolean} [now] @param {string} [notBefore] @param {{ outputSchema?: object }} [demand] */
+  async function sendPrompt(text, now = false, notBefore = "", demand = {}) {
     toEnd();
-    const added = await send({ chatId, text, notBefore });
+    const added = await send({ chatId, text, notBefore, ...demand });
     if (now && added?.id) await sendNow(added.id);
   }
 
@@ -75,16 +75,18 @@ export function page(params) {
 
   const queue = queuePanel(chat, { sendNow: (promptId) => void sendNow(promptId) });
   const settings = computed(() => chat.work.value?.settings);
+  const schema = schemaHolder();
   const writer = composer({
     draft: String(chatId), chatId: String(chatId), placeholder: "Ask for the next step…",
     autofocus: matchMedia("(hover: hover)").matches,
-    onsend: (text, now, notBefore) => void sendPrompt(text, now, notBefore),
+    onsend: (text, now, notBefore) => void sendPrompt(text, now, notBefore, schema.take()),
     note: () => (chat.working.value || chat.queue.value.length ? `goes to place ${chat.queue.value.length + 1}` : ""),
     tools: [
       menuButton({ class: "btn plain small", "aria-label": () => `Model: ${modelLabel(settings.value?.model ?? "")}` }, [el("span", { class: "clip" }, () => modelLabel(settings.value?.model ?? "")), icon("down")],
-        () => modelItems(settings.peek()?.model ?? "", (model) => void change({ model }))),
+        () => [...modelItems(settings.peek()?.model ?? "", (model) => void change({ model })), null, schema.item()]),
       menuButton({ class: "btn plain small", "aria-label": "Skill", hidden: () => !skills.value.skills.length }, [el("span", { class: "clip" }, () => skillLabel(settings.value?.skill)), icon("down")],
         () => skillItems(settings.peek()?.skill ?? "", (skill) => void change({ skill }))),
+      schema.button,
     ],
   });
 

@@ -22,6 +22,7 @@ export function chatItems(chatId, title, more = []) {
     { label: isPinned ? "Unpin" : "Pin", icon: "pin", onselect: () => void setPinned(chatId, !isPinned) },
     { label: "Duplicate", icon: "copy", disabled: !may("manager"), onselect: () => void duplicate(chatId) },
     { label: "Export as Markdown", icon: "download", onselect: () => location.assign(link(`/api/chats/${chatId}/export`)) },
+    { label: "Export as JSON", icon: "download", onselect: () => location.assign(link(`/api/chats/${chatId}/export?format=json`)) },
     null,
     ...more,
     { label: "Move to the trash", icon: "trash", danger: true, disabled: !may("manager"), onselect: () => void trash(chatId) },

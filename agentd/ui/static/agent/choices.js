@@ -1,6 +1,7 @@
-/** The models and skills that a chat can be given. */
+/** The models and skills that a chat can be given, and the schema that a reply has to fit. */
 
 import { ApiError, get } from "../core/api.js";
+import { el, icon } from "../core/el.js";
 import * as live from "../core/live.js";
 import { signal } from "../core/signals.js";
 
@@ -66,4 +67,31 @@ export function skillItems(chosen, choose) {
     { label: "No skill", checked: !chosen || chosen === "none", onselect: () => choose("") },
     ...skills.peek().skills.map((skill) => ({ label: skill.name, note: skill.description, checked: chosen === skill.name, onselect: () => choose(skill.name) })),
   ];
+}
+
+/**
+ * The schema that the reply to the next prompt has to fit, and how to choose it: a button, which a
+ * phone has no place for until there is a schema, and an entry of a menu. The dialog is loaded once
+ * it is wanted.
+ * @returns {{ button: HTMLElement, item: () => import("../parts/menu.js").Item, take: () => { outputSchema?: object } }} `take` returns the schema once
+ */
+export function schemaHolder() {
+  const chosen = signal("");
+  const button = el("button", { class: () => `btn plain small${chosen.value ? "" : " not-phone"}`, type: "button", "aria-label": "Output schema", "aria-pressed": () => String(chosen.value !== ""), title: "The reply to the next prompt is JSON that fits a schema",
+    onclick: () => void choose() }, () => (chosen.value ? icon("check") : null), "{ }");
+
+  async function choose() {
+    const { askSchema, NONE } = await import("./output_schema.js");
+    const answer = await askSchema(chosen.peek());
+    if (answer) chosen.value = answer === NONE ? "" : answer;
+  }
+
+  function take() {
+    const text = chosen.peek();
+    chosen.value = "";
+    return text ? { outputSchema: JSON.parse(text) } : {};
+  }
+
+  const item = () => ({ label: "Output schema…", note: "The next reply is JSON that fits it", toggles: true, checked: chosen.peek() !== "", onselect: () => void choose() });
+  return { button, item, take };
 }

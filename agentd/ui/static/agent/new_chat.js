@@ -8,7 +8,7 @@ import * as store from "../core/store.js";
 import { composer } from "../parts/composer.js";
 import { menuButton } from "../parts/menu.js";
 import { discard, outbox, send, sendAgain } from "./outbox.js";
-import { modelItems, modelLabel, models, skillItems, skills } from "./choices.js";
+import { modelItems, modelLabel, models, schemaHolder, skillItems, skills } from "./choices.js";
 
 const IDEAS = ["What is this folder?", "Which tests fail, and why?", "What changed since yesterday?"];
 
@@ -17,6 +17,7 @@ export function page() {
   const model = signal(store.read("new model", ""));
   const skill = signal(store.read("new skill", ""));
   const apart = signal(store.read("new work tree", false));
+  const schema = schemaHolder();
   let here = true;
   /** What is remembered may be gone by now. @param {string} name @param {readonly { name: string }[]} all */
   const known = (name, all) => (!all.length || all.some((one) => one.name === name) ? name : "");
@@ -26,7 +27,7 @@ export function page() {
     store.write("new model", model.peek() || null);
     store.write("new skill", skill.peek() || null);
     store.write("new work tree", apart.peek() || null);
-    const created = await send({ chatId: null, text, model: known(model.peek(), models.peek().models), skill: known(skill.peek(), skills.peek().skills), worktree: apart.peek(), notBefore });
+    const created = await send({ chatId: null, text, model: known(model.peek(), models.peek().models), skill: known(skill.peek(), skills.peek().skills), worktree: apart.peek(), notBefore, ...schema.take() });
     if (here && created?.chatId && location.pathname === link("/")) await navigate(`/${created.chatId}`);
     here = false;
   }
@@ -36,11 +37,12 @@ export function page() {
     onsend: (text, _, notBefore) => void begin(text, notBefore),
     tools: [
       menuButton({ class: "btn plain small", "aria-label": () => `Model: ${modelLabel(model.value)}` }, [el("span", { class: "clip" }, () => modelLabel(model.value)), icon("down")],
-        () => modelItems(model.peek(), (name) => (model.value = name))),
+        () => [...modelItems(model.peek(), (name) => (model.value = name)), null, schema.item()]),
       menuButton({ class: "btn plain small", "aria-label": "Skill", hidden: () => !skills.value.skills.length }, [el("span", { class: "clip" }, () => skill.value || "No skill"), icon("down")],
         () => skillItems(skill.peek(), (name) => (skill.value = name))),
       el("button", { class: "btn plain small", type: "button", "aria-label": "Work tree", "aria-pressed": () => String(apart.value), title: "Work on a branch and in a folder of its own, apart from the workspace",
         onclick: () => (apart.value = !apart.peek()) }, () => icon(apart.value ? "check" : "branch"), el("span", { class: "not-phone" }, "Work tree")),
+      schema.button,
     ],
   });
   const body = el("div", { class: "frame" },

@@ -9,7 +9,7 @@ import { effect, signal } from "../core/signals.js";
 import * as store from "../core/store.js";
 
 /**
- * @typedef {{ key: string, chatId: number | null, text: string, model?: string, skill?: string, worktree?: boolean, notBefore?: string, failed?: string }} Outgoing
+ * @typedef {{ key: string, chatId: number | null, text: string, model?: string, skill?: string, worktree?: boolean, notBefore?: string, outputSchema?: object, failed?: string }} Outgoing
  */
 
 const RETRY = 3000;
@@ -83,9 +83,10 @@ async function deliverAll() {
 }
 
 /** @param {Outgoing} entry */
-function deliverOne({ chatId, text, model, skill, worktree, notBefore, key }) {
-  if (chatId !== null) return post(`/api/chat/${chatId}/send`, { prompt: text, ...(model ? { model } : {}), ...(notBefore ? { notBefore } : {}) }, key);
-  return post("/api/chats", { prompt: text, title: titleOf(text), ...(model ? { model } : {}), ...(skill ? { skill } : {}), ...(worktree ? { worktree } : {}), ...(notBefore ? { notBefore } : {}) }, key);
+function deliverOne({ chatId, text, model, skill, worktree, notBefore, outputSchema, key }) {
+  const wishes = { ...(model ? { model } : {}), ...(notBefore ? { notBefore } : {}), ...(outputSchema ? { outputSchema } : {}) };
+  if (chatId !== null) return post(`/api/chat/${chatId}/send`, { prompt: text, ...wishes }, key);
+  return post("/api/chats", { prompt: text, title: titleOf(text), ...wishes, ...(skill ? { skill } : {}), ...(worktree ? { worktree } : {}) }, key);
 }
 
 /**

@@ -5,7 +5,7 @@ import { list } from "../core/list.js";
 import { count, usd } from "../core/money.js";
 import { computed, effect, signal } from "../core/signals.js";
 import { clockTime, duration, fullTime, ticking } from "../core/time.js";
-import { growingProse, prose, copyText } from "../parts/prose.js";
+import { growingProse, prose, structured, copyText } from "../parts/prose.js";
 import { stepNode, stepsSummary, subjectOf } from "./steps.js";
 
 /** @typedef {import("./chat_data.js").Message} Message */
@@ -154,6 +154,7 @@ function messageNode(message, send, revealed) {
   if (message.role === "error") {
     return el("div", { class: "failure", role: "note" }, icon("warning"), el("span", { class: "asis" }, message.content));
   }
+  if (message.output) return structured(message.output);
   const { text, buttons } = splitButtons(message.content);
   return [prose(text, message.html, message.htmlCut),
     buttons.length ? el("div", { class: "choices" }, buttons.map(({ label, prompt }) => el("button", { class: "btn small", onclick: () => send(prompt) }, label))) : null];

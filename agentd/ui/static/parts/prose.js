@@ -32,6 +32,16 @@ export function prose(text, html, cut = false) {
 }
 
 /**
+ * A reply that is a value, by the schema of its prompt: as JSON that can be read.
+ * @param {object} value
+ */
+export function structured(value) {
+  const node = el("div", { class: "prose", dir: "ltr" }, el("pre", null, el("code", { class: "language-json" }, JSON.stringify(value, null, 2))));
+  finish(node);
+  return node;
+}
+
+/**
  * A reply that grows: closed blocks are rendered, one call at a time; the open end is plain text.
  * Of a very long one its end is shown, until it is whole.
  * @param {() => string} read

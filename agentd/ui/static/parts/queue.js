@@ -74,20 +74,23 @@ export function queuePanel(chat, { sendNow }) {
   /** @param {Prompt} prompt */
   async function drop(prompt) {
     await change(chat.queue.peek().filter((one) => one.id !== prompt.id), () => remove(`${path}/${prompt.id}`));
-    toast("Removed from the queue", { action: "Undo", onaction: () => void post(`/api/chat/${chat.chatId}/send`, { prompt: prompt.prompt, ...(prompt.model ? { model: prompt.model } : {}), ...(prompt.notBefore ? { notBefore: prompt.notBefore } : {}) }).catch(toastError) });
+    toast("Removed from the queue", { action: "Undo", onaction: () => void post(`/api/chat/${chat.chatId}/send`, { prompt: prompt.prompt, ...(prompt.model ? { model: prompt.model } : {}), ...(prompt.notBefore ? { notBefore: prompt.notBefore } : {}), ...demandOf(prompt) }).catch(toastError) });
   }
 
   /** @param {Prompt} prompt */
   async function edit(prompt) {
     typed = base = prompt.prompt;
     model = prompt.model;
+    demand = demandOf(prompt);
     paused = prompt.isPaused;
     editing.value = prompt.id;
     if (!paused) await pause(prompt, true);
   }
-  /** Of the prompt that is edited: whether it was paused before, its model, its text then, and what is typed by now. */
+  /** Of the prompt that is edited: whether it was paused before, its model, its schema, its text then, and what is typed by now. */
   let paused = false;
   let model = "";
+  /** @type {{ outputSchema?: object }} */
+  let demand = {};
   let base = "";
   let typed = "";
 
@@ -142,7 +145,7 @@ export function queuePanel(chat, { sendNow }) {
       title: "This prompt was sent already", text: "It was sent, or removed, elsewhere while you edited it.",
       mine: { label: "Yours", text, action: "Queue mine as well" }, theirs: { label: "What was in the queue", text: before, action: "Discard mine" },
     });
-    if (choice === "mine") void send({ chatId: chat.chatId, text, model });
+    if (choice === "mine") void send({ chatId: chat.chatId, text, model, ...demand });
   }
 
   const rows = el("ol", { "aria-label": "Prompts that wait" });
@@ -158,6 +161,7 @@ export function queuePanel(chat, { sendNow }) {
       el("span", { class: "text", dir: "auto", title: () => prompt.value.prompt }, () => prompt.value.prompt, " ",
         () => (prompt.value.model ? el("span", { class: "chip" }, prompt.value.model) : null), " ",
         () => (prompt.value.notBefore ? el("span", { class: "chip", title: `Not before ${fullTime(prompt.value.notBefore)}` }, `from ${comingTime(prompt.value.notBefore)}`) : null), " ",
+        () => (prompt.value.outputSchema ? el("span", { class: "chip", title: "Its reply is JSON that fits a schema" }, "JSON") : null), " ",
         () => (prompt.value.isPaused ? el("span", { class: "chip" }, "paused") : null)),
       el("span", { class: "acts" },
         el("button", { class: "btn plain icon small", "aria-label": () => (prompt.value.isPaused ? "Resume" : "Pause"), onclick: () => void pause(prompt.peek(), !prompt.peek().isPaused) },
@@ -258,6 +262,11 @@ export function queuePanel(chat, { sendNow }) {
     if (first) void edit(first);
   };
   return { node, editNext };
+}
+
+/** @param {Prompt} prompt @returns {{ outputSchema?: object }} */
+function demandOf(prompt) {
+  return prompt.outputSchema ? { outputSchema: prompt.outputSchema } : {};
 }
 
 /**

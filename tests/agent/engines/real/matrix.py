@@ -33,6 +33,7 @@ BEHAVIOURS: Mapping[str, str] = {
         "a reply fits the schema that its prompt demands, and is an object in the history"
     ),
     "mcp": "a tool of an MCP server is asked for, used, and its result reaches the model",
+    "editor_mcp": "so is one of an MCP server that an editor names in its session (`agentd acp`)",
 }
 
 MISSING: Mapping[tuple[str, str], str] = {

@@ -21,6 +21,7 @@ from typing import Any
 
 import pytest
 
+from tests.acp.support import Editor
 from tests.agent.engines.real.driving import find_processes
 from tests.agent.engines.real.matrix import BEHAVIOURS, ENGINES, MISSING, render_table
 from tests.agent.engines.real.programs import (
@@ -516,6 +517,30 @@ def test_mcp(site: Site) -> None:
     assert "environment" in question["tool"] + question["subject"]
     assert list_said(messages)[-1] == ("assistant", "It is mint.")
     assert "mint-0123456789" in json.dumps(site.supplier.requests[-1].body)
+
+
+def test_editor_mcp(site: Site) -> None:
+    pytest.importorskip("mcp", reason="mcp is not installed: pip install '.[test]'")
+    name, namespace = MCP_TOOLS[site.engine]
+    secret = "mint-editor-0123456789"
+    variables = [{"name": "TEA_TOKEN", "value": secret}]
+    arguments = ["-W", "ignore", str(MCP_SERVER), "stdio"]
+    tea = {"name": "tea", "command": sys.executable, "args": arguments, "env": variables}
+    site.supplier.script(Call(name, {"name": "TEA_TOKEN"}, namespace), Say("It is mint."))
+    with Editor(site.served.folder) as editor:
+        editor.begin()
+        made = editor.call("session/new", cwd=str(site.workspace), mcpServers=[tea])
+        session = made["sessionId"]
+        editor.call(
+            "session/set_config_option", sessionId=session, configId="model", value=site.engine
+        )
+        asked = editor.ask(session, "Which tea?")
+        until(lambda: site.caller.look(int(session))["chat"]["messageCount"], PATIENCE)
+        questions = site.answer(int(session), "allow")
+        assert editor.read_answer(asked)["result"] == {"stopReason": "end_turn"}
+    assert str(MCP_SERVER) in questions[0]["subject"], "the server is asked about first"
+    assert "environment" in questions[1]["tool"] + questions[1]["subject"]
+    assert secret in json.dumps(site.supplier.requests[-1].body)
 
 
 def test_every_behaviour_has_a_test_and_the_readme_shows_the_table() -> None:
