@@ -6,7 +6,14 @@ import sys
 from datetime import datetime
 
 from agentd.cli.client import KEY_VARIABLE, Client, find_daemon_url, require_key
-from agentd.cli.options import Subcommands, add_json_option, add_url_option, resolve_layout
+from agentd.cli.options import (
+    Subcommands,
+    add_json_option,
+    add_schema_option,
+    add_url_option,
+    read_schema,
+    resolve_layout,
+)
 from agentd.core.clock import format_iso
 from agentd.core.errors import BadRequest
 
@@ -39,12 +46,7 @@ def add_parser(commands: Subcommands) -> None:
         help="send it at this time or later, in ISO 8601, by this machine's zone if it names none"
         " (2026-11-24T09:00); the command does not wait for the reply",
     )
-    parser.add_argument(
-        "--schema",
-        metavar="FILE",
-        default="",
-        help="a JSON Schema of an object: the reply is JSON that fits it",
-    )
+    add_schema_option(parser, "the reply")
     parser.add_argument("--title", default="agentd ask", help="title of the chat")
     add_url_option(parser)
     add_json_option(parser, "print the reply message as JSON")
@@ -63,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
     if args.not_before:
         request["notBefore"] = _parse_time(args.not_before)
     if args.schema:
-        request["outputSchema"] = _read_schema(args.schema)
+        request["outputSchema"] = read_schema(args.schema)
     with Client(args.url or find_daemon_url(resolve_layout(args)), key) as client:
         if args.not_before:
             return _send_later(client, request, as_json=args.json)
@@ -77,14 +79,6 @@ def _parse_time(text: str) -> str:
         raise BadRequest(
             f"--not-before is {text!r}, expected a time", "Such as 2026-11-24T09:00+01:00."
         ) from None
-
-
-def _read_schema(path: str) -> object:
-    try:
-        with open(path, encoding="utf-8") as file:
-            return json.load(file)
-    except (OSError, ValueError) as error:
-        raise BadRequest(f"--schema {path} cannot be read: {error}") from None
 
 
 def _send_later(client: Client, request: dict[str, object], *, as_json: bool) -> int:

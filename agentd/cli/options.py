@@ -1,9 +1,11 @@
 """The options that every command has, before or after its name."""
 
 import argparse
+import json
 import os
 from typing import Any, TypeAlias
 
+from agentd.core.errors import BadRequest
 from agentd.settings.sources import ResolvedConfig, load, locate
 from agentd.storage.layout import Layout
 
@@ -63,3 +65,22 @@ def resolve_layout(args: argparse.Namespace) -> Layout:
 
 def _collect_settings(args: argparse.Namespace) -> dict[str, str]:
     return {name: value for name in _SETTINGS if (value := getattr(args, name, ""))}
+
+
+def add_schema_option(parser: argparse.ArgumentParser, of: str) -> None:
+    """Add ``--schema FILE``, the JSON Schema that a reply has to fit."""
+    parser.add_argument(
+        "--schema",
+        metavar="FILE",
+        default="",
+        help=f"a JSON Schema of an object: {of} is JSON that fits it",
+    )
+
+
+def read_schema(path: str) -> object:
+    """Return what the file of ``--schema`` says; ``BadRequest`` if it cannot be read."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return json.load(file)
+    except (OSError, ValueError) as error:
+        raise BadRequest(f"--schema {path} cannot be read: {error}") from None

@@ -6,7 +6,14 @@ from typing import Any
 from urllib.parse import quote
 
 from agentd.cli.client import KEY_VARIABLE, Client, find_daemon_url, require_key
-from agentd.cli.options import Subcommands, add_json_option, add_url_option, resolve_layout
+from agentd.cli.options import (
+    Subcommands,
+    add_json_option,
+    add_schema_option,
+    add_url_option,
+    read_schema,
+    resolve_layout,
+)
 from agentd.cli.output import excerpt
 
 EXAMPLES = f"""\
@@ -69,6 +76,7 @@ def _add_add_parser(actions: Subcommands) -> None:
     parser.add_argument(
         "--budget", type=float, metavar="USD", help="end the turn of a run that cost this much"
     )
+    add_schema_option(parser, "the reply of each run")
     parser.add_argument("--worktree", action="store_true", help="new chats have a work tree")
     parser.add_argument(
         "--missed",
@@ -111,7 +119,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _build_schedule(args: argparse.Namespace) -> dict[str, object]:
     names = ("name", "prompt", "cron", "zone", "chat", "model", "budget", "worktree")
-    return {name: getattr(args, name) for name in (*names, "missed", "overlap")}
+    schedule = {name: getattr(args, name) for name in (*names, "missed", "overlap")}
+    return schedule | ({"output_schema": read_schema(args.schema)} if args.schema else {})
 
 
 def _get_path(name: str) -> str:

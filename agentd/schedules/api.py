@@ -1,7 +1,9 @@
 """The endpoints below ``/api/schedules``; the list itself is ``schedules.yml``."""
 
+import asyncio
 import re
 from decimal import Decimal
+from typing import Any
 
 from msgspec import Struct, structs
 
@@ -51,6 +53,8 @@ class ScheduleView(Struct, frozen=True):
     worktree: bool
     budget: Decimal | None
     """USD after which the turn of a run is ended; null: as much as its chat may cost."""
+    output_schema: dict[str, Any] | None
+    """The JSON Schema that the reply of each run has to fit; null: any text will do."""
     paused: bool
     missed: str
     overlap: str
@@ -86,13 +90,13 @@ class ScheduleEndpoints:
 
     async def add_schedule(self, request: Request) -> Response:
         """Add a schedule at the end of the list."""
-        schedule = _parse_schedule(request)
+        schedule = await _parse_schedule(request)
         listed = await self._book.add(schedule, _get_version(request))
         return await self._respond(listed, schedule.name, 201)
 
     async def replace_schedule(self, request: Request) -> Response:
         """Replace a schedule; what is absent has its default."""
-        schedule = _parse_schedule(request)
+        schedule = await _parse_schedule(request)
         listed = await self._book.change(request.get_name(), schedule, _get_version(request))
         return await self._respond(listed, schedule.name)
 
@@ -147,6 +151,7 @@ class ScheduleEndpoints:
             skill=one.skill,
             worktree=one.worktree,
             budget=one.budget,
+            output_schema=one.output_schema,
             paused=one.paused,
             missed=one.missed,
             overlap=one.overlap,
@@ -155,9 +160,9 @@ class ScheduleEndpoints:
         )
 
 
-def _parse_schedule(request: Request) -> Schedule:
+async def _parse_schedule(request: Request) -> Schedule:
     schedule = request.parse_json(Schedule)
-    for field, what in validate_schedule(schedule):
+    for field, what in await asyncio.to_thread(list, validate_schedule(schedule)):
         raise BadRequest(f"{field}: {what}")
     return schedule
 

@@ -13,6 +13,8 @@ from cronsim import CronSim, CronSimError
 from msgspec import Struct
 
 from agentd.core.clock import Timestamp, format_iso, parse_iso
+from agentd.core.errors import BadRequest
+from agentd.llm.output_schema import parse_output_schema
 from agentd.schedules.model import Schedule, ScheduleList
 
 NICKNAMES = {
@@ -137,6 +139,11 @@ def validate_schedule(schedule: Schedule) -> Iterator[tuple[str, str]]:
         yield "prompt", "the prompt is empty"
     if schedule.budget is not None and not (schedule.budget.is_finite() and schedule.budget > 0):
         yield "budget", f"found {schedule.budget}; expected USD, more than 0"
+    if schedule.output_schema is not None:
+        try:
+            parse_output_schema(schedule.output_schema, "the schema")
+        except BadRequest as error:
+            yield "output_schema", f"{error.message} {error.details}".strip()
     if schedule.chat and (schedule.worktree or schedule.title or schedule.skill):
         yield (
             "chat",

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from decimal import Decimal
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import Meta, Struct
 from msgspec.structs import replace
@@ -50,6 +50,8 @@ class Schedule(Struct, frozen=True, omit_defaults=True):
     """New chats have a git work tree and branch of their own."""
     budget: Decimal | None = None
     """USD after which the turn of a run is ended; None: as much as its chat may cost."""
+    output_schema: dict[str, Any] | None = None
+    """The JSON Schema of an object: the reply of each run is JSON that fits it."""
     paused: bool = False
     missed: Literal["skip", "once"] = "skip"
     """What to do about runs that were missed: nothing, or one run for all of them."""

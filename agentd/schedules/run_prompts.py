@@ -2,6 +2,7 @@
 
 from decimal import Decimal
 
+import msgspec
 from msgspec.structs import replace
 
 from agentd.chats.remote_api import KnownSkills
@@ -40,7 +41,13 @@ class RunPrompts:
         once, by = IdempotencyKey(key, ""), f"schedule:{schedule.name}"
         if schedule.chat:
             prompt = await self._chats.append_prompt(
-                schedule.chat, schedule.prompt, schedule.model, by, once, budget=schedule.budget
+                schedule.chat,
+                schedule.prompt,
+                schedule.model,
+                by,
+                once,
+                budget=schedule.budget,
+                output_schema=_encode_schema(schedule),
             )
             return schedule.chat, prompt.id
         skill = schedule.skill or "none"
@@ -53,6 +60,7 @@ class RunPrompts:
             skill=skill,
             once=once,
             budget=schedule.budget,
+            output_schema=_encode_schema(schedule),
             worktree=await self._worktrees.plan() if schedule.worktree else None,
         )
         chat = await self._chats.create(new, by)
@@ -71,3 +79,8 @@ class RunPrompts:
             if prompt := await self._find_prompt(chat_id, run.key):
                 return replace(run, chat=chat_id, prompt=prompt)
         return None
+
+
+def _encode_schema(schedule: Schedule) -> str:
+    schema = schedule.output_schema
+    return "" if schema is None else msgspec.json.encode(schema).decode()

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from agentd.agent.engine import ReplyCompleted
 from tests.support.daemon import Client, Engine, Serving, until
 
 SCHEDULES = "/api/schedules"
@@ -65,6 +66,7 @@ def test_a_version_that_is_no_longer_the_current_one_changes_nothing(client: Cli
         ({"chat": 1, "worktree": True}, "chat: "),
         ({"missed": "twice"}, "The body is not valid"),
         ({"budget": 0}, "budget: found 0; expected USD, more than 0"),
+        ({"output_schema": "city"}, "The body is not valid"),
     ],
 )
 def test_a_mistake_is_a_bad_request_that_changes_nothing(
@@ -125,7 +127,7 @@ def test_an_edit_by_hand_takes_effect_and_a_broken_one_is_told_by_line(
 
 
 def test_the_command_adds_lists_runs_pauses_and_removes(
-    daemon: Serving, client: Client, engine: Engine
+    daemon: Serving, client: Client, engine: Engine, tmp_path: Path
 ) -> None:
     def command(*words: str) -> str:
         done = subprocess.run(
@@ -140,6 +142,11 @@ def test_the_command_adds_lists_runs_pauses_and_removes(
         return done.stdout
 
     assert command() == "no schedules\n"
+    schema = tmp_path / "schema.json"
+    schema.write_text('{"type": "object"}')
+    command("add", "typed", "--cron", "@daily", "--schema", str(schema), "test it")
+    assert json.loads(command("--json"))[0]["output_schema"] == {"type": "object"}
+    command("remove", "typed")
     added = command("add", "nightly", "--cron", "0 3 * * *", "--missed", "once", "test it")
     assert "0 3 * * * (UTC)  next 2" in added
     assert "hand  " in command("run", "nightly")
@@ -148,3 +155,68 @@ def test_the_command_adds_lists_runs_pauses_and_removes(
     assert json.loads(command("--json"))[0]["missed"] == "once"
     command("remove", "nightly")
     assert list_names(client) == []
+
+
+def test_each_run_has_the_output_schema_of_its_schedule(
+    daemon: Serving, client: Client, engine: Engine
+) -> None:
+    pytest.importorskip("jsonschema", reason="jsonschema is not installed: pip install '.[schema]'")
+    Path(daemon.layout.models).write_text("models:\n  - {name: able, engine: codex}\n")
+    until(lambda: client.get("/api/models")["models"])
+    engine.says = lambda given: [ReplyCompleted(given.prompt)]
+    schema = {
+        "type": "object",
+        "properties": {"rate": {"type": "number", "minimum": 0.5}, "$ref it": {"maxLength": 3}},
+        "required": ["rate"],
+    }
+    chat = client.create_chat(model="able")
+    fits, fails = '{"rate": 0.75}', '{"rate": 0.25}'
+    wishes: list[dict[str, Any]] = [
+        {"prompt": fits, "model": "able"},
+        {"prompt": fits, "chat": chat},
+        {"prompt": fails, "model": "able"},
+        {"prompt": fits, "model": ""},
+    ]
+    runs = [run_with_schema(client, wish | {"output_schema": schema}) for wish in wishes]
+    assert [run["state"] for run in runs] == ["completed", "completed", "failed", "failed"]
+    assert [json.loads(one.output_schema) for one in engine.given] == [schema] * 3
+    assert "does not fit the output schema" in runs[2]["note"]
+    assert "The engine offline cannot hold its reply to an output schema" in runs[3]["note"]
+    for run in runs[:2]:
+        history = client.get(f"/api/chat/{run['chatId']}/messages")["messages"]
+        assert history[-1]["output"] == {"rate": 0.75}
+
+
+def run_with_schema(client: Client, wish: dict[str, Any]) -> dict[str, Any]:
+    """Add a schedule, run it once, take its schema away, and delete it; return the run."""
+    client.post(SCHEDULES, NIGHTLY | wish)
+    assert client.get(SCHEDULES)["schedules"][0]["output_schema"] == wish["output_schema"]
+    client.post(f"{SCHEDULES}/nightly/run", None)
+    until(lambda: client.get(f"{SCHEDULES}/nightly/runs")["runs"][0]["endedAt"])
+    run: dict[str, Any] = client.get(f"{SCHEDULES}/nightly/runs")["runs"][0]
+    assert client.put(f"{SCHEDULES}/nightly", NIGHTLY)["output_schema"] is None
+    client.delete(f"{SCHEDULES}/nightly")
+    return run
+
+
+@pytest.mark.parametrize(
+    ("schema", "why"),
+    [
+        ({"type": "array"}, "output_schema: the schema must describe an object"),
+        ({"type": "object", "properties": 3}, "output_schema: the schema is no JSON Schema"),
+    ],
+)
+def test_a_schema_that_is_none_is_refused_and_in_the_file_told_by_its_line(
+    daemon: Serving, client: Client, schema: dict[str, Any], why: str
+) -> None:
+    pytest.importorskip("jsonschema", reason="jsonschema is not installed: pip install '.[schema]'")
+    refused = client.post(SCHEDULES, NIGHTLY | {"output_schema": schema})
+    assert refused.status == 400
+    assert why in refused["message"]
+    client.post(SCHEDULES, NIGHTLY)
+    text = get_file(daemon).read_text()
+    get_file(daemon).write_text(f"{text}    output_schema: {json.dumps(schema)}\n")
+    assert list_names(client) == ["nightly"]
+    (problem,) = client.get("/api/settings/all")["problems"]
+    assert problem["line"] == len(text.splitlines()) + 1
+    assert why.partition(": ")[2] in problem["what"]

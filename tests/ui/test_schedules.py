@@ -38,9 +38,16 @@ def test_a_schedule_is_added_run_edited_paused_and_deleted(
     page.get_by_role("menuitem", name="Edit").click()
     dialog.get_by_label("Prompt").fill("Test less")
     dialog.get_by_label("Budget of a run").fill("0.25")
+    dialog.get_by_label("Output schema").fill('{"type": "object"')
+    dialog.get_by_role("button", name="Save").click()
+    expect(dialog.get_by_role("alert")).to_contain_text("Output schema: This is not JSON")
+    dialog.get_by_label("Output schema").fill('{"type": "object"}')
     dialog.get_by_role("button", name="Save").click()
     expect(row).to_contain_text("Test less")
     expect(row).to_contain_text("at most $0.25 a run")
+    expect(row).to_contain_text("replies are JSON that fits a schema")
+    (kept,) = site.client().get("/api/schedules")["schedules"]
+    assert kept["output_schema"] == {"type": "object"}
     row.get_by_role("button", name="Actions for nightly").click()
     page.get_by_role("menuitem", name="Pause").click()
     expect(row.locator(".chip", has_text="paused")).to_be_visible()

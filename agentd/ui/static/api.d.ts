@@ -2295,6 +2295,7 @@ export type Schedule = {
   skill?: string;
   worktree?: boolean;
   budget?: number | null;
+  output_schema?: Record<string, unknown> | null;
   paused?: boolean;
   missed?: "once" | "skip";
   overlap?: "queue" | "skip";
@@ -2328,6 +2329,7 @@ export type ScheduleView = {
   skill: string;
   worktree: boolean;
   budget: number | null;
+  output_schema: Record<string, unknown> | null;
   paused: boolean;
   missed: string;
   overlap: string;

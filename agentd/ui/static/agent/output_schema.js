@@ -42,7 +42,7 @@ export function askSchema(before) {
 }
 
 /** Why a text is no schema of an object; the daemon looks more closely. @param {string} text */
-function explainSchema(text) {
+export function explainSchema(text) {
   try {
     const schema = JSON.parse(text);
     return schema?.type === "object" ? "" : 'It must describe an object: {"type": "object", …}';

@@ -1,6 +1,6 @@
 /** Prompts that are sent at the times of a cron expression: when each runs next, and what came of it. */
 
-import { call, get, may, post, put, remove } from "../core/api.js";
+import { ApiError, call, get, may, post, put, remove } from "../core/api.js";
 import { dot, el, icon } from "../core/el.js";
 import { usd } from "../core/money.js";
 import { link } from "../core/router.js";
@@ -13,6 +13,7 @@ import { loadStyle } from "../parts/stylesheet.js";
 import { toast, toastError } from "../parts/toast.js";
 import { follow, labelled, sendForm } from "../settings/frame.js";
 import { models, skills } from "./choices.js";
+import { explainSchema } from "./output_schema.js";
 
 await Promise.all([loadStyle("gateway"), loadStyle("settings"), loadStyle("schedules")]);
 
@@ -121,7 +122,7 @@ function details(one) {
     el("div", { class: "asis", dir: "auto" }, one.prompt),
     el("p", { class: "state" }, [
       one.chat ? el("a", { href: link(`/${one.chat}`) }, `continues chat ${one.chat}`) : "a new chat for each run",
-      one.worktree ? " · with a work tree" : "", one.model ? ` · ${one.model}` : "", one.budget ? ` · at most ${usd(one.budget)} a run` : "",
+      one.worktree ? " · with a work tree" : "", one.model ? ` · ${one.model}` : "", one.budget ? ` · at most ${usd(one.budget)} a run` : "", one.output_schema ? " · replies are JSON that fits a schema" : "",
       one.missed === "once" ? " · missed runs: one for all" : " · missed runs: skipped", one.overlap === "queue" ? " · runs may overlap" : "",
     ]),
     runs.node);
@@ -162,13 +163,14 @@ function edit(one, done) {
     const skill = select("Skill", [["", "No skill"], ...skills.peek().skills.map(({ name: known }) => [known, known])], one?.skill ?? "");
     const missed = select("Missed runs", [["skip", "Skip them"], ["once", "One run for all of them"]], one?.missed ?? "skip");
     const overlap = select("While the run before is at work", [["skip", "Skip this run"], ["queue", "Run all the same"]], one?.overlap ?? "skip");
+    const schema = el("textarea", { class: "input mono", rows: 3, spellcheck: "false", placeholder: "none: any text will do" }, one?.output_schema ? JSON.stringify(one.output_schema, null, 2) : "");
     const apart = el("input", { type: "checkbox", checked: one?.worktree ?? false });
     const send = async () => {
       const own = chat.value.trim();
       const wanted = {
         name: name.value.trim(), prompt: prompt.value, cron: cron.value.trim(), zone: zone.value.trim(), chat: own ? Number(own) : null,
         title: own ? "" : one?.title ?? "", model: model.input.value, skill: own ? "" : skill.input.value, worktree: !own && apart.checked,
-        budget: budget.value.trim() ? Number(budget.value) : null, missed: missed.input.value, overlap: overlap.input.value, paused: one?.paused ?? false,
+        budget: budget.value.trim() ? Number(budget.value) : null, missed: missed.input.value, overlap: overlap.input.value, output_schema: readSchema(schema.value), paused: one?.paused ?? false,
       };
       if (one) await put(at(one), wanted);
       else await call("POST", "/api/schedules", { body: wanted });
@@ -184,9 +186,18 @@ function edit(one, done) {
       labelled("Chat", chat, "The number of the chat to continue; empty: each run has a chat of its own."),
       el("div", { class: "two" }, model.node, skill.node, missed.node, overlap.node),
       labelled("Budget of a run, in USD", budget, "A turn that has cost this much is ended."),
+      labelled("Output schema", schema, "A JSON Schema of an object: the reply of each run is JSON that fits it."),
       el("label", { class: "checked" }, apart, el("span", null, "A work tree of its own", el("small", null, "Each new chat works on a branch and in a folder of its own.")))),
     ];
   }, { wide: true });
+}
+
+/** @param {string} text @returns {Record<string, unknown> | null} */
+function readSchema(text) {
+  if (!text.trim()) return null;
+  const problem = explainSchema(text);
+  if (problem) throw new ApiError(0, "schema", `Output schema: ${problem}`);
+  return JSON.parse(text);
 }
 
 function zoneList() {
