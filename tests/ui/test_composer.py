@@ -241,10 +241,18 @@ def test_the_skill_of_the_last_new_chat_is_offered_for_the_next_while_it_is_ther
     (folder / "SKILL.md").unlink()
     folder.rmdir()
     until(lambda: "tidy" not in [one["name"] for one in site.client().get("/api/skills")["skills"]])
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route("**/api/start", hold)  # the prompt is sent before the page knows the skills
     page.reload()
     begin(page, "tidy up again")
     chosen = {one.prompt: one.skill for one in talking.given}
     assert chosen["tidy up again"] == "none"
+    held[0].continue_()
+    expect(page.locator(".chats .item", has_text="tidy up again")).to_be_visible()
 
 
 def begin(page: Page, text: str) -> None:

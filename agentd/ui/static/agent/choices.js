@@ -12,6 +12,7 @@ import { signal } from "../core/signals.js";
 
 export const models = signal(/** @type {Pick<Models, "models" | "default">} */ ({ models: [], default: "" }));
 export const skills = signal(/** @type {Pick<Skills, "skills" | "default">} */ ({ skills: [], default: "" }));
+let areRead = false;
 
 /**
  * Take up what the daemon has; events keep it current.
@@ -21,15 +22,32 @@ export const skills = signal(/** @type {Pick<Skills, "skills" | "default">} */ (
 export function takeChoices(foundModels, foundSkills) {
   models.value = foundModels;
   skills.value = foundSkills;
+  areRead = true;
 }
+
+const readChoices = async () => takeChoices(...await Promise.all([get("/api/models"), get("/api/skills")]));
 
 /** Read them again. */
 export async function loadChoices() {
   try {
-    takeChoices(...await Promise.all([get("/api/models"), get("/api/skills")]));
+    await readChoices();
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
   }
+}
+
+/**
+ * What was remembered may be gone by now: the model and the skill, as far as they are still there.
+ * @param {{ model?: string | undefined, skill?: string | undefined }} remembered
+ * @throws {ApiError} if it cannot be read whether they are
+ */
+export async function keepKnown({ model, skill }) {
+  if ((model || skill) && !areRead) await readChoices();
+  const isKnown = (/** @type {string | undefined} */ name, /** @type {readonly { name: string }[]} */ all) => all.some((one) => one.name === name);
+  return {
+    ...(model && isKnown(model, models.peek().models) ? { model } : {}),
+    ...(skill && isKnown(skill, skills.peek().skills) ? { skill } : {}),
+  };
 }
 
 live.on("modelsUpdate", () => void loadChoices());

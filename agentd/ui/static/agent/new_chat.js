@@ -8,7 +8,7 @@ import * as store from "../core/store.js";
 import { composer } from "../parts/composer.js";
 import { menuButton } from "../parts/menu.js";
 import { discard, outbox, send, sendAgain } from "./outbox.js";
-import { modelItems, modelLabel, models, schemaHolder, skillItems, skills } from "./choices.js";
+import { modelItems, modelLabel, schemaHolder, skillItems, skills } from "./choices.js";
 
 const IDEAS = ["What is this folder?", "Which tests fail, and why?", "What changed since yesterday?"];
 
@@ -19,15 +19,13 @@ export function page() {
   const apart = signal(store.read("new work tree", false));
   const schema = schemaHolder();
   let here = true;
-  /** What is remembered may be gone by now. @param {string} name @param {readonly { name: string }[]} all */
-  const known = (name, all) => (!all.length || all.some((one) => one.name === name) ? name : "");
 
   /** @param {string} text @param {string} notBefore */
   async function begin(text, notBefore) {
     store.write("new model", model.peek() || null);
     store.write("new skill", skill.peek() || null);
     store.write("new work tree", apart.peek() || null);
-    const created = await send({ chatId: null, text, model: known(model.peek(), models.peek().models), skill: known(skill.peek(), skills.peek().skills), worktree: apart.peek(), notBefore, ...schema.take() });
+    const created = await send({ chatId: null, text, model: model.peek(), skill: skill.peek(), worktree: apart.peek(), notBefore, ...schema.take() });
     if (here && created?.chatId && location.pathname === link("/")) await navigate(`/${created.chatId}`);
     here = false;
   }

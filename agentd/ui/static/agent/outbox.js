@@ -7,6 +7,7 @@ import { ApiError, newKey, post } from "../core/api.js";
 import * as live from "../core/live.js";
 import { effect, signal } from "../core/signals.js";
 import * as store from "../core/store.js";
+import { keepKnown } from "./choices.js";
 
 /**
  * @typedef {{ key: string, chatId: number | null, text: string, model?: string, skill?: string, worktree?: boolean, notBefore?: string, outputSchema?: object, failed?: string }} Outgoing
@@ -83,10 +84,10 @@ async function deliverAll() {
 }
 
 /** @param {Outgoing} entry */
-function deliverOne({ chatId, text, model, skill, worktree, notBefore, outputSchema, key }) {
-  const wishes = { ...(model ? { model } : {}), ...(notBefore ? { notBefore } : {}), ...(outputSchema ? { outputSchema } : {}) };
-  if (chatId !== null) return post(`/api/chat/${chatId}/send`, { prompt: text, ...wishes }, key);
-  return post("/api/chats", { prompt: text, title: titleOf(text), ...wishes, ...(skill ? { skill } : {}), ...(worktree ? { worktree } : {}) }, key);
+async function deliverOne({ chatId, text, model, skill, worktree, notBefore, outputSchema, key }) {
+  const wishes = { ...(notBefore ? { notBefore } : {}), ...(outputSchema ? { outputSchema } : {}) };
+  if (chatId !== null) return post(`/api/chat/${chatId}/send`, { prompt: text, ...(model ? { model } : {}), ...wishes }, key);
+  return post("/api/chats", { prompt: text, title: titleOf(text), ...await keepKnown({ model, skill }), ...(worktree ? { worktree } : {}), ...wishes }, key);
 }
 
 /**
