@@ -120,13 +120,14 @@ def _build_folder_engines(
         ),
         **build_program_engines(bounds, now, book, mcp),
     }
-    # Programs expand the workspace's commands themselves, each in its own way; the offline engine
-    # understands no others than its own.
+    # ACP agents expand the workspace's commands themselves, each in its own way. Claude Code could,
+    # but reads no settings of a workspace, of which they are a part; the offline engine understands
+    # no others than its own.
     expanding = {
         name: CommandEngine(
             engine,
             tools,
-            partial(commands.find_called, folder=root, configured_only=name != "native"),
+            partial(commands.find_called, folder=root, configured_only=name == "acp"),
             server_prompts=name == "native",
         )
         for name, engine in engines.items()

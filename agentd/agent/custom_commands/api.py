@@ -29,7 +29,7 @@ class CommandView(Struct, frozen=True, rename="camel"):
     """What other programs run without asking for it. Here it grants nothing."""
     source: Literal["config", "workspace", "mcp"]
     """``config``: of the daemon's configuration, for every engine; ``workspace``: of the project,
-    expanded by the native engine, and by the programs whose folder it is in; ``mcp``: a prompt of
+    for every engine, of which ACP agents expand those of their own folders; ``mcp``: a prompt of
     an MCP server that works for the chat now, expanded by the native engine."""
     path: str
     """Its file; empty: it has none."""

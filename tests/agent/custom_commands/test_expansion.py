@@ -118,7 +118,9 @@ def test_a_prompt_that_calls_no_command_is_sent_as_it_is(scene: Scene, prompt: s
     assert not list_used(events)
 
 
-def test_programs_get_the_text_of_the_workspaces_commands_as_it_was_typed(scene: Scene) -> None:
+def test_agents_that_expand_the_workspaces_commands_themselves_get_what_was_typed(
+    scene: Scene,
+) -> None:
     scene.put(".claude/commands/theirs.md", "Theirs.")
     scene.put("config/commands/mine.md", "Mine.")
     scene.run("/theirs", native=False)

@@ -34,13 +34,30 @@ BEHAVIOURS: Mapping[str, str] = {
     ),
     "mcp": "a tool of an MCP server is asked for, used, and its result reaches the model",
     "editor_mcp": "so is one of an MCP server that an editor names in its session (`agentd acp`)",
+    "commands": "a custom command of `config/commands` reaches the model as its text",
+    "own_commands": "so does one of the workspace, where the field puts it (`.claude/commands`, …)",
+    "hooks": "a hook of `hooks.yml` keeps a command from running, and the model reads why",
+    "own_hooks": "so does one of the workspace's `.claude/settings.json`",
 }
+
+_OWN_TOOLS = (
+    "The program runs its tools by itself; `approval_rules` hold for them, `hooks.yml` is for the"
+    " native engine's."
+)
 
 MISSING: Mapping[tuple[str, str], str] = {
     ("native", "crash"): "The native engine has no program: it is a part of the daemon.",
     ("opencode", "output_schema"): (
         "The Agent Client Protocol has no place for a schema, so such a prompt is refused."
     ),
+    ("codex", "hooks"): _OWN_TOOLS,
+    ("claude-code", "hooks"): _OWN_TOOLS,
+    ("opencode", "hooks"): _OWN_TOOLS,
+    ("codex", "own_hooks"): "It does not read that file.",
+    ("claude-code", "own_hooks"): (
+        "It is started without the workspace's settings: it would run the hooks without a question."
+    ),
+    ("opencode", "own_hooks"): "It does not read that file.",
 }
 """Cells that do not hold, with the reason."""
 

@@ -543,6 +543,65 @@ def test_editor_mcp(site: Site) -> None:
     assert secret in json.dumps(site.supplier.requests[-1].body)
 
 
+def test_commands(site: Site) -> None:
+    folder = site.served.folder / "config" / "commands"
+    folder.mkdir()
+    (folder / "brew.md").write_text("---\ndescription: Makes tea\n---\nBrew $1 for $2.\n")
+    try:
+        messages = site.converse("/brew mint 'two guests'", Say("It is brewed."))
+    finally:
+        shutil.rmtree(folder)
+    assert list_said(messages)[-1] == ("assistant", "It is brewed.")
+    sent = str(site.supplier.requests[-1].turns)
+    assert "Brew mint for two guests." in sent
+    assert "/brew" not in sent
+
+
+def test_own_commands(site: Site) -> None:
+    folders = [site.workspace / one for one in (".claude/commands", ".opencode/command")]
+    for folder in folders:
+        folder.mkdir(parents=True)
+        (folder / "steep.md").write_text("---\ndescription: Makes tea\n---\nSteep $1 slowly.\n")
+    try:
+        messages = site.converse("/steep mint", Say("It is steeped."))
+    finally:
+        for folder in folders:
+            shutil.rmtree(folder.parent)
+    assert list_said(messages)[-1] == ("assistant", "It is steeped.")
+    assert "Steep mint slowly." in str(site.supplier.requests[-1].turns)
+
+
+BLOCKING_HOOK = {"hooks": [{"type": "command", "command": "echo Wash up first. >&2; exit 2"}]}
+
+
+def expect_block(site: Site) -> None:
+    """Check that a hook keeps a command from running, and that the model reads why."""
+    site.converse("Make it.", site.run_shell("touch made.txt"), Say("Then not."))
+    assert not (site.workspace / "made.txt").exists()
+    assert "Wash up first." in json.dumps(site.supplier.requests[-1].body)
+
+
+def test_hooks(site: Site) -> None:
+    file = site.served.folder / "config" / "hooks.yml"
+    file.write_text(json.dumps({"hooks": {"PreToolUse": [BLOCKING_HOOK]}}))
+    file.chmod(0o600)
+    try:
+        expect_block(site)
+    finally:
+        file.unlink()
+
+
+def test_own_hooks(site: Site) -> None:
+    folder = site.workspace / ".claude"
+    folder.mkdir()
+    hooks = {"hooks": {"PreToolUse": [BLOCKING_HOOK]}}
+    (folder / "settings.json").write_text(json.dumps(hooks))
+    try:
+        expect_block(site)
+    finally:
+        shutil.rmtree(folder)
+
+
 def test_every_behaviour_has_a_test_and_the_readme_shows_the_table() -> None:
     for behaviour in BEHAVIOURS:
         assert f"test_{behaviour}" in globals()
