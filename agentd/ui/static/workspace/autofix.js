@@ -1,6 +1,6 @@
 /** Auto-fix: failed builds are given to the agent, in a chat, a few times in a row. */
 
-import { ApiError, get, may, post } from "../core/api.js";
+import { ApiError, get, may, post, sendInOrder } from "../core/api.js";
 import { el, icon } from "../core/el.js";
 import * as live from "../core/live.js";
 import { link } from "../core/router.js";
@@ -39,7 +39,7 @@ export function autofixSwitch(status) {
     el("span", null, "Auto-fix"), toggle("Auto-fix over all builds", () => Boolean(status.value?.on), (on) => {
       const before = status.peek();
       if (before) status.value = { ...before, on };
-      post("/api/autofix/toggle", { on }).then((told) => (status.value = told), (error) => revert(status, before, error));
+      sendInOrder(status, () => post("/api/autofix/toggle", { on })).then((told) => (status.value = told), (error) => revert(status, before, error));
     }));
 }
 
@@ -50,13 +50,17 @@ export function autofixSwitch(status) {
  */
 export function autofixPanel(build, status) {
   const fix = computed(() => status.value?.builds.find((one) => one.build === build) ?? { build, on: false, chatId: 0, tries: TRIES, tried: 0 });
+  // Each by itself: what one types in a field outlives an event that does not change it.
+  const isOn = computed(() => fix.value.on);
+  const chatId = computed(() => fix.value.chatId);
+  const tries = computed(() => fix.value.tries);
   /** @param {Partial<BuildFix>} changes */
   const change = (changes) => {
     const before = status.peek();
     if (!before) return;
     const next = { ...fix.peek(), ...changes };
     status.value = { ...before, builds: [...before.builds.filter((one) => one.build !== build), next] };
-    post(`/api/autofix/toggle/${encodeURIComponent(build)}`, { on: next.on, tries: next.tries, ...(next.chatId ? { chatId: next.chatId } : {}) })
+    sendInOrder(status, () => post(`/api/autofix/toggle/${encodeURIComponent(build)}`, { on: next.on, tries: next.tries, ...(next.chatId ? { chatId: next.chatId } : {}) }))
       .then((told) => (status.value = told), (error) => revert(status, before, error));
   };
   const switchOn = (/** @type {boolean} */ on) => {
@@ -69,8 +73,8 @@ export function autofixPanel(build, status) {
     el("label", { class: "switch-row" }, el("span", null, el("b", null, "Auto-fix"),
       el("small", null, () => describe(fix.value, Boolean(status.value?.on)))),
     toggle(`Auto-fix of ${build}`, () => fix.value.on, switchOn)),
-    () => (fix.value.on ? el("div", { class: "autofix-options" }, chatChoice(fix, change), triesChoice(fix, change),
-      el("a", { class: "btn plain small", href: link(`/${fix.value.chatId}`) }, "Open the chat")) : null));
+    () => (isOn.value ? el("div", { class: "autofix-options" }, () => chatChoice(chatId.value, change), () => triesChoice(tries.value, change),
+      el("a", { class: "btn plain small", href: () => link(`/${chatId.value}`) }, "Open the chat")) : null));
 }
 
 /**
@@ -85,11 +89,10 @@ function describe({ on, tried, tries }, overAll) {
 }
 
 /**
- * @param {import("../core/signals.js").ReadonlySignal<BuildFix>} fix
+ * @param {number} chatId
  * @param {(changes: Partial<BuildFix>) => void} change
  */
-function chatChoice(fix, change) {
-  const { chatId } = fix.peek();
+function chatChoice(chatId, change) {
   const offered = [...chats.peek().values()].sort((one, other) => other.updatedAt.localeCompare(one.updatedAt)).slice(0, OFFERED);
   const rows = offered.some((chat) => chat.chatId === chatId) ? offered : [...offered, { chatId, title: chats.peek().get(chatId)?.title ?? `Chat ${chatId}` }];
   return el("label", { class: "labelled" }, el("span", null, "In the chat"),
@@ -98,12 +101,12 @@ function chatChoice(fix, change) {
 }
 
 /**
- * @param {import("../core/signals.js").ReadonlySignal<BuildFix>} fix
+ * @param {number} tries
  * @param {(changes: Partial<BuildFix>) => void} change
  */
-function triesChoice(fix, change) {
+function triesChoice(tries, change) {
   return el("label", { class: "labelled tries" }, el("span", null, "Tries in a row"),
-    el("input", { class: "input", type: "number", min: 1, max: MOST_TRIES, value: String(fix.peek().tries), disabled: !may("manager"),
+    el("input", { class: "input", type: "number", min: 1, max: MOST_TRIES, value: String(tries), disabled: !may("manager"),
       onchange: (/** @type {Event} */ event) => {
         const input = /** @type {HTMLInputElement} */ (event.target);
         if (input.checkValidity() && input.value) change({ tries: input.valueAsNumber });
