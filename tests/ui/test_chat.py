@@ -517,7 +517,7 @@ def test_what_is_seen_and_pinned_on_one_device_is_so_on_another_at_once(
     expect(item).to_have_class(re.compile("unseen"))
     with person(browser, site) as other:
         there = other.open(f"/{chat}")
-        expect(there.get_by_text("echo: hello")).to_be_visible()
+        expect(there.locator(".prose", has_text="echo: hello")).to_be_visible()
         expect(item).not_to_have_class(re.compile("unseen"))
         there.get_by_role("button", name="More", exact=True).click()
         there.get_by_role("menuitem", name="Pin").click()

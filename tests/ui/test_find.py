@@ -54,7 +54,7 @@ def test_messages_are_found_that_the_page_has_not_loaded(ada: Person, long_chat:
     expect(page.locator(".prose", has_text="echo: the first Needle")).to_be_in_viewport()
     page.keyboard.press("Escape")
     expect(page.locator(".findbar")).to_have_count(0)
-    assert list_highlighted(page, "found") == list_highlighted(page, "found-here") == []
+    until(lambda: list_highlighted(page, "found") == list_highlighted(page, "found-here") == [])
 
 
 def test_words_within_marks_are_painted_and_what_is_not_there_is_said(
@@ -65,7 +65,7 @@ def test_words_within_marks_are_painted_and_what_is_not_there_is_said(
     count = find_words(page, "the last")
     expect(count).to_have_text("1 of 2")
     until(lambda: list_highlighted(page, "found-here") == ["the last"])
-    assert list_highlighted(page, "found") == ["the last"] * 2
+    until(lambda: list_highlighted(page, "found") == ["the last"] * 2)
     find_words(page, "nobody said this")
     expect(count).to_have_text("Nothing found")
     expect(page.get_by_role("button", name="Next match")).to_be_disabled()

@@ -174,6 +174,7 @@ async def use_pages(address: str, site: Serving, engine: TalkingEngine) -> None:
         await tab.press(*"hello from Firefox")
         await tab.run(send)
         await tab.wait("document.body.textContent.includes('echo: hello from Firefox')")
+        chat = await tab.run("return Number(location.pathname.slice(1))")
         engine.expect("wait")
         for prompt in ("wait", "the second"):
             await tab.run(f"{draft}.focus()")
@@ -192,6 +193,10 @@ async def use_pages(address: str, site: Serving, engine: TalkingEngine) -> None:
             ".find((one) => one.textContent.includes('Save')).click()"
         )
         await tab.wait("document.querySelector('.queue .text')?.textContent.includes('edited')")
+        client, edited = site.client(), ["the second, edited"]  # shown before the daemon has it
+        await asyncio.to_thread(
+            until, lambda: [one["prompt"] for one in client.prompts(chat)] == edited
+        )
         await asyncio.to_thread(engine.say, "wait", ReplyCompleted("It waited."))
         await tab.wait("document.body.textContent.includes('echo: the second, edited')")
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -536,7 +537,8 @@ def test_a_dry_run_marks_while_one_types_and_keeps_nothing(
     page.reload()
     expect(page.get_by_label("Text to try")).to_have_value("")
     for path in Path(gateway.setup.layout.state).rglob("*"):
-        assert not path.is_file() or STRIPE.encode() not in path.read_bytes()
+        with suppress(FileNotFoundError):  # one that was replaced meanwhile
+            assert not path.is_file() or STRIPE.encode() not in path.read_bytes()
 
 
 def test_a_rule_is_tried_before_it_is_saved(gus: Person, gateway: GatewaySite) -> None:

@@ -170,8 +170,8 @@ def test_a_chat_shows_them_all_as_text(
     expect(page.locator(".growing")).to_have_count(0)
     expect(page.locator(".choices .btn")).to_have_text(PAYLOADS[3])
     page.get_by_role("button", name="Worked").click()
-    for step in page.locator("button.step").all()[:10]:
-        step.click()
+    for number in range(10):
+        page.locator("button.step").nth(number).click()
     page.get_by_role("button", name="More", exact=True).click()
     check_page(page)
     page.keyboard.press("Escape")
@@ -353,7 +353,7 @@ def test_a_browser_that_keeps_nothing_loses_no_prompt(ada: Person, site: Serving
     draft = page.get_by_label("Prompt", exact=True)
     draft.fill(f"written without storage, {how}")
     draft.press("Enter")
-    expect(page.get_by_text(f"echo: written without storage, {how}")).to_be_visible()
+    expect(page.locator(".prose", has_text=f"echo: written without storage, {how}")).to_be_visible()
     page.get_by_role("button", name="More", exact=True).click()
     page.get_by_role("menuitemradio", name="Details").click()
     page.get_by_role("link", name="agentd").click()

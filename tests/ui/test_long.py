@@ -183,7 +183,7 @@ def test_what_comes_at_the_end_moves_nothing_that_one_reads(
     expect(page.get_by_role("button", name="2 new")).to_be_visible()
     assert abs(get_top(page, message) - top) < 2
     page.get_by_role("button", name="2 new").click()
-    expect(page.get_by_text("echo: meanwhile")).to_be_in_viewport()
+    expect(page.locator(".prose", has_text="echo: meanwhile")).to_be_in_viewport()
     page.close()
     middle = ada.open(f"/1#m{FOUND_AT}")
     expect(middle.get_by_text(FOUND)).to_be_in_viewport()

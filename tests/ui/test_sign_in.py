@@ -8,7 +8,7 @@ import pytest
 from agentd.auth.password import hash_password
 from agentd.auth.roles import User
 from agentd.auth.user_store import UserFile
-from tests.support.daemon import CHEAP, WORD, Serving
+from tests.support.daemon import CHEAP, WORD, Serving, until
 from tests.ui.support import DESK, PHONE, Person, person, sign_in
 
 from playwright.sync_api import Browser, Page, expect  # isort: skip
@@ -81,7 +81,7 @@ def test_a_login_that_ends_leads_to_the_login_in_every_tab(visitor: Person) -> N
     one.get_by_role("menuitem", name="Sign out").click()
     for page in (one, two):
         expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
-    assert one.evaluate("localStorage.length") == 0
+    until(lambda: one.evaluate("localStorage.length") == 0)
 
 
 def test_a_session_that_is_revoked_elsewhere_leads_to_the_login(
@@ -124,7 +124,7 @@ def test_a_viewer_reads_and_is_offered_no_change(visitor: Person, site: Serving)
     site.client().messages(chat)
     page = visitor.open(f"/login?next=/{chat}")
     sign_in(page, "vic")
-    expect(page.get_by_text("echo: hello there")).to_be_visible()
+    expect(page.locator(".prose", has_text="echo: hello there")).to_be_visible()
     expect(page.get_by_role("button", name="Send")).to_be_disabled()
     expect(page.get_by_role("link", name="Gateway")).to_have_count(0)
 

@@ -92,7 +92,7 @@ def test_three_steps_lead_from_the_link_to_an_answer(visitor: Person, fresh: Ser
     expect(prompt).to_be_focused()
     expect(prompt).not_to_have_value("")
     prompt.press("Enter")
-    expect(page.get_by_text("echo: What is this folder?")).to_be_visible()
+    expect(page.locator(".prose", has_text="echo: What is this folder?")).to_be_visible()
     assert isinstance(fresh.engine, Engine)
     assert fresh.engine.given[-1].command == ("opencode", "acp")
 

@@ -120,7 +120,7 @@ def test_a_device_is_notified_once_it_is_switched_on_and_until_it_is_switched_of
         assert device.decrypt(push)["title"] == "Told"
         card.get_by_role("button", name="Stop notifying this device").click()
         expect(card).to_contain_text("This device is not notified.")
-        assert "endpoint" not in Path(site.layout.push).read_text()
+        until(lambda: "endpoint" not in Path(site.layout.push).read_text())
 
 
 @pytest.mark.parametrize("looks", [True, False])
@@ -180,7 +180,7 @@ def test_a_subscription_that_the_daemon_lost_is_told_again_by_the_next_page(
             "fetch('/api/session').then((one) => one.json()).then(({ xsrf }) =>"
             " fetch('/api/me/push', { method: 'DELETE', headers: { 'X-XSRF-Token': xsrf } }))"
         )
-        assert "send/again" not in Path(site.layout.push).read_text()
+        until(lambda: "send/again" not in Path(site.layout.push).read_text())
         page.goto(site.url + "/inbox")
         until(lambda: "send/again" in Path(site.layout.push).read_text())
 
