@@ -190,11 +190,13 @@ def test_auto_fix_is_switched_with_its_chat_and_tries_in_all_tabs(
         expect(tab.get_by_role("switch", name="Auto-fix over all builds")).to_be_checked()
         expect(tab.get_by_role("switch", name="Auto-fix of long")).to_be_checked()
     page.get_by_label("In the chat").select_option(label="Fix the builds")
-    page.get_by_label("Tries in a row").fill("5")
+    page.get_by_label("Tries in a row").press("ControlOrMeta+a")
+    page.get_by_label("Tries in a row").press_sequentially("5")  # which is no change yet
     for on in (False, True):  # what one types outlives what others change
         client.post("/api/autofix/toggle", {"on": on})
         over_all = page.get_by_role("switch", name="Auto-fix over all builds")
         expect(over_all).to_be_checked(checked=on)
+        expect(page.get_by_label("Tries in a row")).to_be_focused()
     page.get_by_label("Tries in a row").blur()
     wanted = {"build": "long", "on": True, "chatId": chat, "tries": 5, "tried": 0}
     until(lambda: client.get("/api/autofix/status")["builds"] == [wanted])

@@ -23,9 +23,11 @@ READ = f"""(name) => {{
   if (!node) return null;
   const box = node.getBoundingClientRect();
   const seen = document.elementFromPoint(box.left + box.width / 3, box.top + 60);
-  return [Math.round(seen?.getBoundingClientRect().top), seen?.textContent?.slice(0, 80) ?? ""];
+  const copy = seen?.cloneNode(true);
+  copy?.querySelectorAll("time").forEach((one) => one.remove());
+  return [Math.round(seen?.getBoundingClientRect().top), copy?.textContent?.slice(0, 80) ?? ""];
 }}"""
-"""What is seen near its upper edge, and where it begins."""
+"""What is seen near its upper edge but for times, which change, and where it begins."""
 PULL = f"""([name, top]) => {{
   const node = ({FIND})(name);
   if (!node) return false;
@@ -34,6 +36,8 @@ PULL = f"""([name, top]) => {{
   [...node.querySelectorAll("button.more, button.more-rows")].at(-1)?.click();
   return false;
 }}"""
+AGO = re.compile(r"just now|\d+ m ago")
+"""What changes while one looks."""
 REMEMBERS = """(name) => Object.entries(history.state?.scrolled ?? {}).some(
   ([one, { top }]) => one.endsWith(` ${name}`) && top > 0)"""
 
@@ -112,7 +116,9 @@ def expect_place(page: Page, name: str, place: tuple[int, str]) -> None:
 
 def is_at(found: tuple[int, str] | None, wanted: tuple[int, str]) -> bool:
     """Return whether the same is seen at the same height."""
-    return found is not None and found[1] == wanted[1] and abs(found[0] - wanted[0]) <= 2
+    if found is None or abs(found[0] - wanted[0]) > 2:
+        return False
+    return AGO.sub("", found[1]) == AGO.sub("", wanted[1])
 
 
 LISTS = [
