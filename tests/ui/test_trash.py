@@ -8,7 +8,7 @@ from tests.support.daemon import Client, Serving, until
 from tests.ui.support import DESK, PHONE, Person, person
 from tests.ui.test_every_page import PAYLOADS, axe, find_small_targets, wait_until_loaded
 
-from playwright.sync_api import Browser, Locator, Page, expect  # isort: skip
+from playwright.sync_api import Browser, Locator, Page, Route, expect  # isort: skip
 
 
 @pytest.fixture(scope="module")
@@ -48,9 +48,25 @@ def test_a_chat_is_restored_and_gone_from_every_tab(ada: Person, client: Client)
 
 
 def test_a_chat_that_is_deleted_elsewhere_appears(ada: Person, client: Client) -> None:
-    page = ada.open("/chats/trash")
-    wait_until_loaded(page)
+    page = ada.context.new_page()
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        if held:
+            route.continue_()
+        else:
+            held.append(route)
+
+    page.route("**/api/chats/trash", hold)
+    page.goto(f"{ada.url}/chats/trash")
+    until(lambda: page.title() and held)
+    expect(page.locator(".foot small")).to_contain_text("live")
+    before = {"chats": client.get("/api/chats/trash").json()["chats"]}
     create_deleted_chat(client, "Deleted meanwhile")
+    expect(find_row(page, "Deleted meanwhile")).to_be_visible()
+    with page.expect_response("**/api/chats/trash"):
+        held[0].fulfill(json=before)  # the first answer comes last
+    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => setTimeout(done, 30)))")
     expect(find_row(page, "Deleted meanwhile")).to_be_visible()
 
 

@@ -13,7 +13,7 @@ from agentd.auth.user_store import UserFile
 from agentd.core.clock import SystemClock
 from tests.support.daemon import CHEAP, WORD, Engine, Serving
 from tests.ui.support import DESK, PHONE, Person, sign_in
-from tests.ui.test_every_page import PAYLOADS, find_small_targets
+from tests.ui.test_every_page import PAYLOADS, find_small_targets, wait_until_loaded
 
 from playwright.sync_api import Browser, Page, expect  # isort: skip
 
@@ -161,6 +161,7 @@ def test_the_steps_are_found_again_until_a_prompt_was_sent(visitor: Person, fres
     choose_account(page)
     page.get_by_label("No model yet").wait_for()
     page.goto(f"{fresh.url}/inbox")
+    wait_until_loaded(page)  # the menu offers it once it is known that there is no chat
     page.get_by_role("button", name="Settings and account").click()
     page.get_by_role("menuitem", name="Set agentd up").click()
     expect(page.get_by_role("heading", name="Three steps")).to_be_visible()

@@ -30,14 +30,18 @@ export function page() {
     return wanted ? trashed.value.filter(({ chat }) => chat.title.toLowerCase().includes(wanted)) : trashed.value;
   });
 
+  let reads = 0;
   async function reload() {
+    const read = ++reads;
     const timer = setTimeout(() => state.peek() === "loading" && (state.value = "slow"), 150);
     try {
-      trashed.value = (await get("/api/chats/trash")).chats;
+      const { chats } = await get("/api/chats/trash");
+      if (read !== reads) return; // a later one tells what is newer
+      trashed.value = chats;
       state.value = "ready";
     } catch (error) {
       if (!(error instanceof ApiError)) reportError(error);
-      if (state.peek() !== "ready") state.value = { error };
+      if (read === reads && state.peek() !== "ready") state.value = { error };
     } finally {
       clearTimeout(timer);
     }
