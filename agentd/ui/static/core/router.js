@@ -26,6 +26,8 @@ let fail = () => {};
 /** @type {() => void} */
 let end = () => {};
 let navigation = 0;
+/** Whether the address is already the next page's, while the one before is still shown. */
+let isLeaving = false;
 /** What keeps the places of lists, once something is scrolled. @type {typeof import("./scrolling.js") | undefined} */
 let places;
 
@@ -42,7 +44,7 @@ export function startRouter(table, view) {
     void render();
   });
   addEventListener("pagehide", () => places?.keepPlaces());
-  document.addEventListener("scroll", ({ target }) => void loadPlaces().then((loaded) => loaded?.noteMove(target)), { capture: true, passive: true });
+  document.addEventListener("scroll", ({ target }) => void loadPlaces().then((loaded) => isLeaving || loaded?.noteMove(target)), { capture: true, passive: true });
   document.addEventListener("click", followLink);
   return render();
 }
@@ -87,24 +89,31 @@ export function link(to) {
 /** Show the page of the address again, from the beginning. */
 export async function render() {
   const ours = ++navigation;
-  path.value = currentPath();
-  query.value = new URLSearchParams(location.search);
-  const found = match(path.peek());
+  isLeaving = true;
+  const found = match(currentPath());
   try {
     if (!found) throw new Error("There is no such page");
     const module = await found.route.load();
     if (ours !== navigation) return;
-    end();
+    leave();
     const [page, finish] = scope(() => module.page(found.params));
     end = finish;
     show(page, found.route);
     if (history.state?.scrolled) (await loadPlaces())?.restorePlaces();
   } catch (error) {
     if (ours !== navigation) return;
-    end();
-    end = () => {};
+    leave();
     fail(error);
   }
+}
+
+/** The page that is shown ends; only then the address is told, for it is the next page's and says nothing to this one. */
+function leave() {
+  end();
+  end = () => {};
+  isLeaving = false;
+  path.value = currentPath();
+  query.value = new URLSearchParams(location.search);
 }
 
 /** Without it, as when the daemon is not reached, lists only begin at their start. */

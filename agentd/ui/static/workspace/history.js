@@ -34,23 +34,32 @@ export function page() {
   setTimeout(() => (slow.value = true), 150);
   let reading = false;
 
+  let latest = 0;
+
+  /** Read the newest commits; the older ones that are listed stay, for somebody may be reading them. */
   async function reload() {
+    const turn = ++latest;
     try {
       const told = await get("/api/git/log", { limit: PAGE, path });
-      commits.value = told.commits;
-      next.value = told.next;
+      if (turn !== latest) return;
+      const known = cut.peek() ? [] : (commits.peek() ?? []);
+      const last = known.findIndex((commit) => commit.id === told.commits.at(-1)?.id);
+      commits.value = [...told.commits, ...(last < 0 ? [] : known.slice(last + 1))];
+      if (last < 0) next.value = told.next;
       cut.value = false;
       error.value = null;
     } catch (problem) {
       if (!(problem instanceof ApiError)) throw problem;
-      if (!commits.peek()) error.value = problem;
+      if (turn === latest && !commits.peek()) error.value = problem;
     }
   }
   async function older() {
-    if (reading || !next.peek()) return;
+    const before = next.peek();
+    if (reading || !before) return;
     reading = true;
     try {
-      const told = await get("/api/git/log", { limit: PAGE, path, before: next.peek() });
+      const told = await get("/api/git/log", { limit: PAGE, path, before });
+      if (next.peek() !== before) return; // the list begins anew
       const all = [...(commits.peek() ?? []), ...told.commits];
       cut.value ||= all.length > MOST;
       commits.value = all.slice(-MOST);
