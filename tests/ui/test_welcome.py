@@ -124,6 +124,17 @@ def test_a_supplier_s_problem_is_told_and_the_offline_engine_needs_nothing(
     assert "sk-secret" not in page.evaluate("JSON.stringify(localStorage)") + page.url
 
 
+def test_a_machine_without_coding_agents_says_so(
+    visitor: Person, fresh: Serving, tmp_path: Path
+) -> None:
+    for program in (tmp_path / "bin").iterdir():
+        program.unlink()
+    page = visitor.open(create_link(fresh))
+    choose_account(page)
+    expect(page.get_by_text("no coding agent found on this machine")).to_be_visible()
+    expect(page.get_by_label("A model by its key")).to_be_checked()
+
+
 def test_a_password_that_is_refused_is_told_and_the_form_stays(
     visitor: Person, fresh: Serving
 ) -> None:

@@ -57,7 +57,7 @@ function steps(setup, users) {
         hasUser.value = true;
         open.value = answering.peek() ? "prompt" : "engine";
       })),
-      step(2, "engine", "Who answers?", () => answering.value || (open.value === "engine" ? "found on this machine" : ""), answering, open, () => engineStep(setup, (model) => {
+      step(2, "engine", "Who answers?", () => answering.value || (open.value === "engine" ? `${setup.agents.length ? "" : "no coding agent "}found on this machine` : ""), answering, open, () => engineStep(setup, (model) => {
         answering.value = model;
         open.value = "prompt";
       })),
