@@ -3,18 +3,30 @@
  * answer. It keeps no data.
  */
 
+/**
+ * @typedef {{ kind: string, chatId: number, id: number, title: string, body: string, answerable?: boolean }} Told
+ *   what a push tells of
+ * @typedef {{ chatId: number, id: number, url: string }} Shown
+ *   what a notification is about: the chat, its question, its page
+ */
+
 const CACHE = "agentd-assets";
+const worker = /** @type {ServiceWorkerGlobalScope} */ (/** @type {unknown} */ (self));
 
-self.addEventListener("install", () => self.skipWaiting());
-self.addEventListener("activate", (event) => event.waitUntil(self.clients.claim()));
+worker.addEventListener("install", () => worker.skipWaiting());
+worker.addEventListener("activate", (event) => event.waitUntil(worker.clients.claim()));
 
-self.addEventListener("fetch", (event) => {
+worker.addEventListener("fetch", (event) => {
   const url = new URL(event.request.url);
   if (event.request.method !== "GET" || url.origin !== location.origin) return;
-  const base = new URL(self.registration.scope).pathname;
+  const base = new URL(worker.registration.scope).pathname;
   if (url.pathname.startsWith(`${base}-/`)) event.respondWith(fromCache(event.request, url));
 });
 
+/**
+ * @param {Request} request
+ * @param {URL} url
+ */
 async function fromCache(request, url) {
   const cache = await caches.open(CACHE);
   const kept = await cache.match(request);
@@ -27,7 +39,11 @@ async function fromCache(request, url) {
   return answer;
 }
 
-/** Once a file of a new version comes, those of the version before go. */
+/**
+ * Once a file of a new version comes, those of the version before go.
+ * @param {Cache} cache
+ * @param {string} version
+ */
 async function forgetOthers(cache, version) {
   for (const request of await cache.keys()) {
     if (!new URL(request.url).pathname.includes(version)) await cache.delete(request);
@@ -38,31 +54,40 @@ async function forgetOthers(cache, version) {
  * What the daemon tells while no page is looked at. Each push must show something, or browsers take the
  * permission away: what is no news is shown silently, and closed.
  */
-self.addEventListener("push", (event) => event.waitUntil(notify(event.data.json())));
-self.addEventListener("pushsubscriptionchange", (event) => event.waitUntil(renew()));
+worker.addEventListener("push", (event) => event.waitUntil(notify(event.data?.json())));
+worker.addEventListener("pushsubscriptionchange", (event) => event.waitUntil(renew()));
 
+/** @param {Told} told */
 async function notify({ kind, chatId, id, title, body, answerable }) {
-  const base = self.registration.scope;
-  const tabs = await self.clients.matchAll({ type: "window", includeUncontrolled: true });
+  const base = worker.registration.scope;
+  const tabs = await worker.clients.matchAll({ type: "window", includeUncontrolled: true });
   const silent = tabs.some((tab) => tab.visibilityState === "visible");
   const tag = kind === "question" ? `question ${chatId} ${id}` : `turn ${chatId}`; // a hidden tab uses the same: it is shown once
   const actions = answerable ? [{ action: "allow", title: "Allow" }, { action: "deny", title: "Deny" }] : [];
   const data = { chatId, id, url: `${new URL(base).pathname}${chatId}` };
+  const options = /** @type {NotificationOptions} */ ({ body, tag, silent, actions, icon: `${base}icon.svg`, data }); // the types lack actions
   for (let tries = 0; tries < 3; tries++) { // Chromium forgets one if the notifications are listed at that moment
-    await self.registration.showNotification(title, { body, tag, silent, actions, icon: `${base}icon.svg`, data });
-    if ((await self.registration.getNotifications({ tag })).length) break;
+    await worker.registration.showNotification(title, options);
+    if ((await worker.registration.getNotifications({ tag })).length) break;
   }
   if (silent || (kind === "question" && !(await isOpen(chatId, id)))) {
-    for (const shown of await self.registration.getNotifications({ tag })) shown.close();
+    for (const shown of await worker.registration.getNotifications({ tag })) shown.close();
   }
 }
 
-/** Whether a question still waits; also while the daemon cannot be asked. */
+/**
+ * Whether a question still waits; also while the daemon cannot be asked.
+ * @param {number} chatId
+ * @param {number} id
+ */
 async function isOpen(chatId, id) {
   try {
-    const answer = await fetch(`${self.registration.scope}api/chat/${chatId}/approvals`, { cache: "no-store" });
+    const answer = await fetch(`${worker.registration.scope}api/chat/${chatId}/approvals`, { cache: "no-store" });
     if (answer.status === 404) return false;
-    return !answer.ok || (await answer.json()).approvals.some((one) => one.id === id);
+    if (!answer.ok) return true;
+    /** @type {{ approvals: { id: number }[] }} */
+    const { approvals } = await answer.json();
+    return approvals.some((one) => one.id === id);
   } catch {
     return true;
   }
@@ -70,10 +95,10 @@ async function isOpen(chatId, id) {
 
 /** The browser gave up the subscription: make another, and tell the daemon. */
 async function renew() {
-  const base = self.registration.scope;
+  const base = worker.registration.scope;
   const [status, session] = await Promise.all(["api/me/push", "api/session"].map(async (path) => (await fetch(base + path, { cache: "no-store" })).json()));
   if (!status.publicKey || !status.subscribed) return;
-  const made = await self.registration.pushManager.subscribe({ userVisibleOnly: true, applicationServerKey: status.publicKey });
+  const made = await worker.registration.pushManager.subscribe({ userVisibleOnly: true, applicationServerKey: status.publicKey });
   const { endpoint, keys } = made.toJSON();
   await fetch(`${base}api/me/push`, {
     method: "PUT", body: JSON.stringify({ endpoint, keys }), headers: { "Content-Type": "application/json", "X-XSRF-Token": session.xsrf },
@@ -81,15 +106,20 @@ async function renew() {
 }
 
 /** A click on a notification opens its chat; its buttons answer its question, also without any tab. */
-self.addEventListener("notificationclick", (event) => {
+worker.addEventListener("notificationclick", (event) => {
   event.notification.close();
   const { action, notification: { title, data } } = event;
   event.waitUntil(action === "allow" || action === "deny" ? answer(action, title, data) : open(data));
 });
 
-/** The login is the browser's cookie; its token is asked for first, as pages do. */
+/**
+ * The login is the browser's cookie; its token is asked for first, as pages do.
+ * @param {"allow" | "deny"} decision
+ * @param {string} title
+ * @param {Shown} about
+ */
 async function answer(decision, title, { chatId, id, url }) {
-  const base = self.registration.scope;
+  const base = worker.registration.scope;
   try {
     const session = await fetch(`${base}api/session`, { cache: "no-store" });
     const { xsrf } = session.ok ? await session.json() : { xsrf: "" };
@@ -101,16 +131,19 @@ async function answer(decision, title, { chatId, id, url }) {
   } catch {
     // it is not reached: told below
   }
-  await self.registration.showNotification(title, {
+  await worker.registration.showNotification(title, {
     body: "Your answer did not arrive. Open the chat to answer.", tag: `unanswered ${chatId} ${id}`, icon: `${base}icon.svg`, data: { chatId, id, url },
   });
 }
 
-/** In the tab that shows it, or any tab, or a new one. */
+/**
+ * In the tab that shows it, or any tab, or a new one.
+ * @param {Shown} about
+ */
 async function open({ chatId, url }) {
-  const tabs = await self.clients.matchAll({ type: "window", includeUncontrolled: true }); // one may be too new to be controlled
+  const tabs = await worker.clients.matchAll({ type: "window", includeUncontrolled: true }); // one may be too new to be controlled
   const tab = tabs.find((one) => new URL(one.url).pathname === url) ?? tabs[0];
-  if (!tab) return self.clients.openWindow(url);
+  if (!tab) return worker.clients.openWindow(url);
   tab.postMessage({ kind: "open", chatId });
   return tab.focus();
 }
