@@ -66,8 +66,17 @@ PAGES = (
 )
 """All addresses of pages. A chat's is its number, as the specification says."""
 
-UNHASHED = ("icon.svg", "manifest.webmanifest", "sw.js")
-"""Files at the top, for a worker rules only what is below its own address."""
+UNHASHED = (
+    "icon.svg",
+    "icon-180.png",
+    "icon-192.png",
+    "icon-512.png",
+    "icon-maskable-512.png",
+    "manifest.webmanifest",
+    "sw.js",
+)
+"""Files at the top: a worker rules only what is below its own address, and an installed page keeps
+the addresses of its icons over updates."""
 
 
 class Shell(Struct, frozen=True):

@@ -118,7 +118,7 @@ def victim(ada: Person, site: Serving) -> Iterator[Person]:
     yield ada
     for page in ada.context.pages:
         check_page(page)
-    known = ("/-/", "/api/", "/sw.js", "/icon.svg", "/manifest.webmanifest")
+    known = ("/-/", "/api/", "/sw.js", "/icon", "/manifest.webmanifest")
     addresses = tuple(PAGES[1:])
     for url in asked:
         path = url.removeprefix(site.url)

@@ -221,7 +221,7 @@ function buildTabBar() {
     ...(mayGateway() ? [{ label: "Gateway", icon: "gauge", to: "/gateway", current: area.value === "gateway" }] : []),
     { label: "Settings", icon: "settings", to: "/settings/you", current: area.value === "settings" },
   ]);
-  const elsewhere = () => /^\/(workspace|analytics|chats\/trash)/.test(path.value);
+  const elsewhere = () => /^\/(workspace|analytics|schedules|chats\/trash)/.test(path.value);
   const more = menuButton({ "aria-label": "More pages", "aria-current": () => (elsewhere() ? "true" : null) }, [icon("more"), "More"],
     async () => (await import("./parts/account.js")).morePages());
   const bar = el("nav", { class: "tabbar only-phone", "aria-label": "Areas" });

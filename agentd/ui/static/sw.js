@@ -65,7 +65,7 @@ async function notify({ kind, chatId, id, title, body, answerable }) {
   const tag = kind === "question" ? `question ${chatId} ${id}` : `turn ${chatId}`; // a hidden tab uses the same: it is shown once
   const actions = answerable ? [{ action: "allow", title: "Allow" }, { action: "deny", title: "Deny" }] : [];
   const data = { chatId, id, url: `${new URL(base).pathname}${chatId}` };
-  const options = /** @type {NotificationOptions} */ ({ body, tag, silent, actions, icon: `${base}icon.svg`, data }); // the types lack actions
+  const options = /** @type {NotificationOptions} */ ({ body, tag, silent, actions, icon: `${base}icon-192.png`, data }); // the types lack actions
   for (let tries = 0; tries < 3; tries++) { // Chromium forgets one if the notifications are listed at that moment
     await worker.registration.showNotification(title, options);
     if ((await worker.registration.getNotifications({ tag })).length) break;
@@ -132,7 +132,7 @@ async function answer(decision, title, { chatId, id, url }) {
     // it is not reached: told below
   }
   await worker.registration.showNotification(title, {
-    body: "Your answer did not arrive. Open the chat to answer.", tag: `unanswered ${chatId} ${id}`, icon: `${base}icon.svg`, data: { chatId, id, url },
+    body: "Your answer did not arrive. Open the chat to answer.", tag: `unanswered ${chatId} ${id}`, icon: `${base}icon-192.png`, data: { chatId, id, url },
   });
 }
 
