@@ -89,6 +89,8 @@ class RequestHandler(HTTPMessageDelegate):
         over_tls = isinstance(self._connection.stream, SSLIOStream)
         head.is_https = over_tls or proxies.is_https(peer, headers)
         self._writer.omit_body = head.method == "HEAD"
+        keeps_alive = headers.get("Connection", "keep-alive").lower() == "keep-alive"
+        self._writer.is_plain = keeps_alive and start_line.version == "HTTP/1.1"
         if head.has_body:  # a fraction of the cost of Tornado's own timeout
             self._context.body_timeouts.start(self._connection)
         self._arrived_whole = (

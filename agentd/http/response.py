@@ -26,6 +26,10 @@ class _Headers(dict[str, str]):
     get_all = dict.items
 
 
+_CHUNKED = {"Transfer-Encoding": "chunked"}
+_LAST_CHUNK = b"0\r\n\r\n"
+_WITHOUT_BODY = (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED)
+
 _REASONS = {status.value: status.phrase for status in HTTPStatus} | {529: "Overloaded"}
 """529 is Anthropic's; responses that are passed on from suppliers may have any other status."""
 
@@ -35,6 +39,10 @@ class ResponseWriter:
 
     ``omit_body`` sends only the head (``HEAD``), ``close_after`` announces that the connection
     will be closed. Calling ``finish`` of the connection is left to the request handler.
+
+    Tornado's ``write_headers`` encodes and checks each header by itself, a tenth of a request. So
+    heads are written whole, which ``write`` of its connection allows, where nothing of them depends
+    on what only Tornado knows: see ``is_plain``.
     """
 
     def __init__(
@@ -49,6 +57,8 @@ class ResponseWriter:
         self._date = date
         self._request_id = request_id
         self.omit_body = False
+        self.is_plain = False
+        """True for a request of HTTP/1.1 that keeps its connection, as nearly all do."""
         self.close_after = False
         self.has_started = False
 
@@ -64,7 +74,7 @@ class ResponseWriter:
             del headers["Content-Type"]
         else:
             headers["Content-Length"] = str(len(body))
-        self._write_head(answer.status, headers, b"" if self.omit_body else body)
+        self._write_head(answer.status, headers, b"" if self.omit_body else body, self.is_plain)
 
     async def stream(self, answer: Response) -> None:
         """Send a response in chunks, each once the client has read the one before.
@@ -76,15 +86,23 @@ class ResponseWriter:
         async with aclosing(answer.chunks):
             chunks = aiter(answer.chunks)
             first = await anext(chunks, b"")
+            headers = self._build_headers(answer)
             if self.omit_body:
-                await self._write_head(answer.status, self._build_headers(answer), b"")
+                await self._write_head(answer.status, headers, b"", False)
                 return
+            has_length = "Content-Length" in headers or answer.status in _WITHOUT_BODY
+            is_plain = self.is_plain and not has_length
+            encode = _encode_chunk if is_plain else bytes
+            if is_plain:
+                headers.update(_CHUNKED)
             try:
                 await self._wait_written(
-                    self._write_head(answer.status, self._build_headers(answer), first)
+                    self._write_head(answer.status, headers, encode(first), is_plain)
                 )
                 async for chunk in chunks:
-                    await self._wait_written(self._connection.write(chunk))
+                    await self._wait_written(self._connection.write(encode(chunk)))
+                if is_plain:
+                    self._connection.write(_LAST_CHUNK)
             except asyncio.CancelledError:
                 self._connection.close()
                 raise
@@ -99,7 +117,13 @@ class ResponseWriter:
         finally:
             self._write_timeouts.cancel(stream)
 
-    def _write_head(self, status: int, headers: _Headers, chunk: bytes) -> "asyncio.Future[None]":
+    def _write_head(
+        self, status: int, headers: _Headers, chunk: bytes, is_plain: bool
+    ) -> "asyncio.Future[None]":
+        if is_plain:
+            head = _encode_head(status, headers)
+            self.has_started = True
+            return self._connection.write(head + chunk)
         self.has_started = True
         line = ResponseStartLine("HTTP/1.1", status, _REASONS.get(status, "Unknown"))
         return self._connection.write_headers(line, cast(HTTPHeaders, headers), chunk)
@@ -118,3 +142,19 @@ class ResponseWriter:
         if self.close_after:
             headers["Connection"] = "close"
         return headers
+
+
+def _encode_head(status: int, headers: _Headers) -> bytes:
+    """Encode the head of a response. Raises ``ValueError`` for a line break in a header."""
+    lines = [f"HTTP/1.1 {status} {_REASONS.get(status, 'Unknown')}"]
+    lines += [f"{name}: {value}" for name, value in headers.items()]
+    head = "\r\n".join((*lines, "", ""))
+    breaks = len(lines) + 1
+    if head.count("\r") != breaks or head.count("\n") != breaks:
+        raise ValueError("a header of the response contains a line break")
+    return head.encode("latin-1")
+
+
+def _encode_chunk(chunk: bytes) -> bytes:
+    """Frame a part of a body as RFC 9112, section 7.1; an empty one would be its end."""
+    return b"%x\r\n%b\r\n" % (len(chunk), chunk) if chunk else b""
