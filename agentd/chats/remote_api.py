@@ -41,6 +41,7 @@ from agentd.core.errors import (
     Unavailable,
 )
 from agentd.core.ids import MAX_ID
+from agentd.core.lru_cache import LruCache
 from agentd.http.access import RouteGroup
 from agentd.http.json_body import encode_json
 from agentd.http.parameters import (
@@ -53,6 +54,9 @@ from agentd.http.parameters import (
 from agentd.http.request import Request, Response
 from agentd.http.routing import Route
 from agentd.llm.output_schema import parse_output_schema
+
+MAX_ENCODED, MAX_ENCODED_BYTES = 4096, 2 * 1024 * 1024
+"""Messages whose JSON is kept, and bytes of it."""
 
 PromptId = Annotated[int, Meta(ge=0, le=MAX_ID)]
 Text = Annotated[
@@ -198,6 +202,8 @@ class RemoteEndpoints:
         self._worktrees = worktrees
         self._get_bots = get_bots
         self._skills = skills
+        self._encoded_messages = LruCache[tuple[int, int], bytes](MAX_ENCODED, MAX_ENCODED_BYTES)
+        """Messages of chats as JSON, by the ids of both; a message never changes."""
 
     async def create_chat(self, request: Request) -> Response:
         """Create a chat with its first prompt in the queue (endpoint 1)."""
@@ -257,7 +263,24 @@ class RemoteEndpoints:
         recent = chat.get_messages_since(moment) if chat else None
         if recent is None:
             return self._read_messages_from_disk(chat_id, moment, echoed)
-        return _make_messages_response(chat_id, recent, echoed)
+        return self._make_messages_response(chat_id, recent, echoed)
+
+    def _make_messages_response(
+        self, chat_id: int, messages: Sequence[Message], since: str | None
+    ) -> Response:
+        """Return a ``MessagesView`` of encoded messages: pollers ask for the same ones again."""
+        known, encoded = self._encoded_messages, []
+        for message in messages:
+            key = chat_id, message.id
+            view = known.get(key)
+            if view is None:
+                view = encode_json(make_message_view(message))
+                known.put(key, view, len(view))
+            encoded.append(view)
+        return Response(
+            b'{"chatId":%d,"messages":[%b],"since":%b}'
+            % (chat_id, b",".join(encoded), encode_json(since))
+        )
 
     def list_queue(self, request: Request) -> "Response | Awaitable[Response]":
         """List the waiting prompts in dispatch order (endpoint 4)."""
@@ -337,7 +360,7 @@ class RemoteEndpoints:
         chat = await self._chats.get(chat_id)
         recent = chat.get_messages_since(moment)
         if recent is not None:
-            return _make_messages_response(chat_id, recent, echoed)
+            return self._make_messages_response(chat_id, recent, echoed)
         portions = self._chats.read_messages(chat, moment)
         return Response(chunks=_stream_messages(chat_id, portions, echoed))
 
@@ -349,23 +372,13 @@ class RemoteEndpoints:
         return Response(make_status_view(await self._chats.wait_until_idle(chat_id, seconds)))
 
 
-def _make_messages_response(
-    chat_id: int, messages: Sequence[Message], since: str | None
-) -> Response:
-    return Response(MessagesView(chat_id, _make_message_views(messages), since))
-
-
-def _make_message_views(messages: Sequence[Message]) -> list[MessageView]:
-    return [make_message_view(message) for message in messages]
-
-
 async def _stream_messages(
     chat_id: int, portions: AsyncIterator[Sequence[Message]], since: str | None
 ) -> AsyncGenerator[bytes, None]:
     """Stream a ``MessagesView``, so that a long history is never in memory as a whole."""
     before = b'{"chatId":%d,"messages":[' % chat_id
     async for portion in portions:
-        yield before + encode_json(_make_message_views(portion))[1:-1]
+        yield before + encode_json([make_message_view(message) for message in portion])[1:-1]
         before = b","
     yield before.removeprefix(b",") + b'],"since":%b}' % encode_json(since)
 
