@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 
 from tests.gateway.conftest import PRICES, GatewaySetup
-from tests.supplier.steps import Answer, Say, Tokens
+from tests.supplier.steps import Answer, Say, Step, Tokens
 from tests.supplier.supplier import Supplier
 from tests.support.daemon import Client, Serving
 
@@ -47,9 +47,13 @@ class GatewaySite:
 
 
 @contextmanager
-def open_gateway(folder: Path) -> Iterator[GatewaySite]:
-    """A gateway with two keys, as long as the block lasts."""
+def open_gateway(folder: Path, *first: Step) -> Iterator[GatewaySite]:
+    """A gateway with two keys, as long as the block lasts.
+
+    Its supplier says hello to every request about which ``first`` has no opinion.
+    """
     with Supplier() as supplier:
+        supplier.answer_always(*first)
         supplier.answer_always(Answer((Say("Hello."),), Tokens(input=1000, output=100)))
         setup = GatewaySetup(folder, supplier)
         setup.models[0]["routes"] = [

@@ -258,7 +258,7 @@ def test_the_log_as_csv_has_what_passes_the_filters(gus: Person, gateway: Gatewa
     assert len(lines) == 1 + len(gateway.requests("ok=false"))
 
 
-def test_a_key_is_shown_once_with_lines_that_work(gus: Person, gateway: GatewaySite) -> None:
+def test_a_key_is_shown_once(gus: Person, gateway: GatewaySite) -> None:
     """Row 6, for the gateway's keys."""
     page = gus.open("/gateway/keys")
     page.get_by_role("button", name="New key").click()
@@ -266,17 +266,6 @@ def test_a_key_is_shown_once_with_lines_that_work(gus: Person, gateway: GatewayS
     find_field(page, "limits.day").fill("2.50")
     page.get_by_role("button", name="Create key").click()
     key = page.get_by_role("textbox", name="Key", exact=True).inner_text()
-    lines = page.get_by_role("region", name="Lines for a terminal")
-    for client, words in (
-        ("Codex", f"{gateway.serving.url}/v1"),
-        ("Claude Code", "ANTHROPIC_AUTH_TOKEN"),
-        ("opencode", "OPENCODE_CONFIG_CONTENT"),
-        ("OpenAI SDK", f"OPENAI_BASE_URL='{gateway.serving.url}/v1'"),
-        ("Anthropic SDK", f"ANTHROPIC_BASE_URL='{gateway.serving.url}'"),
-    ):
-        page.get_by_role("button", name=client, exact=True).click()
-        expect(lines).to_contain_text(words)
-        expect(lines).to_contain_text(key)
     gateway.keys["a new one"] = key
     assert gateway.ask(key="a new one").status_code == 200
     page.get_by_role("button", name="Done").click()

@@ -1,12 +1,12 @@
 /** Dialogs of access keys: create and change one, show it once, reissue it. */
 
-import { post } from "../core/api.js";
-import { BASE } from "../core/api.js";
+import { BASE, post } from "../core/api.js";
 import { el, icon } from "../core/el.js";
-import { signal } from "../core/signals.js";
+import { computed, signal } from "../core/signals.js";
 import { openDialog } from "../parts/dialog.js";
 import { toast } from "../parts/toast.js";
 import { labelled, sendForm } from "../settings/frame.js";
+import { chatModelsFirst, exportLines, smallModel } from "./export_lines.js";
 import { createDialog, editDialog } from "./form.js";
 import { readAll } from "./frame.js";
 import { LIMIT_FIELDS } from "./limits.js";
@@ -62,26 +62,6 @@ export function reissueKey(key, reload) {
 }
 
 /**
- * Ready-made lines for a terminal, by client.
- * @param {string} key
- * @param {string} model
- * @returns {Record<string, string>}
- */
-export function exportLines(key, model) {
-  const root = `${location.origin}${BASE}`.replace(/\/$/, "");
-  const provider = `{name="agentd", base_url="${root}/v1", env_key="AGENTD_ACCESS_KEY", wire_api="responses"}`;
-  const opencode = { $schema: "https" + "://opencode.ai/config.json", model: `agentd/${model}`, provider: { agentd: {
-    npm: "@ai-sdk/openai-compatible", options: { baseURL: `${root}/v1`, apiKey: "{env:AGENTD_ACCESS_KEY}" }, models: { [model]: {} } } } };
-  return {
-    "Codex": `export AGENTD_ACCESS_KEY='${key}'\ncodex -m '${model}' -c model_provider=agentd \\\n  -c 'model_providers.agentd=${provider}'`,
-    "Claude Code": `export ANTHROPIC_BASE_URL='${root}'\nexport ANTHROPIC_AUTH_TOKEN='${key}'\nexport ANTHROPIC_MODEL='${model}'\nclaude`,
-    "opencode": `export AGENTD_ACCESS_KEY='${key}'\nexport OPENCODE_CONFIG_CONTENT='${JSON.stringify(opencode)}'\nopencode`,
-    "OpenAI SDK": `export OPENAI_BASE_URL='${root}/v1'\nexport OPENAI_API_KEY='${key}'`,
-    "Anthropic SDK": `export ANTHROPIC_BASE_URL='${root}'\nexport ANTHROPIC_API_KEY='${key}'`,
-  };
-}
-
-/**
  * Show a key this once: nothing keeps it, not this page either.
  * @param {string} name
  * @param {string} key
@@ -95,9 +75,13 @@ export async function showKeyOnce(name, key, allowed) {
   } catch {
     models = []; // the lines then name no model of ours
   }
-  const lines = exportLines(key, models[0]?.name ?? "MODEL");
+  models = models.length ? chatModelsFirst(models) : [{ name: "MODEL" }];
+  const root = `${location.origin}${BASE}`.replace(/\/$/, "");
   await openDialog(`The key of ${name}`, (close) => {
     const chosen = signal("Codex");
+    const model = signal(models[0]);
+    const small = signal(smallModel(models, models[0]));
+    const lines = computed(() => exportLines(root, key, model.value, small.value));
     const text = el("div", { class: "secret-once", tabindex: 0, role: "textbox", "aria-readonly": "true", "aria-label": "Key" }, key);
     const copy = async (/** @type {string} */ what, /** @type {string} */ said) => {
       try {
@@ -111,15 +95,29 @@ export async function showKeyOnce(name, key, allowed) {
     return [
       el("div", { class: "stack" }, text,
         el("p", null, "It is shown only now: only a salted hash of it is stored."),
-        el("div", { class: "seg clients", role: "group", "aria-label": "Lines for" }, Object.keys(lines).map((client) =>
+        el("div", { class: "seg clients", role: "group", "aria-label": "Lines for" }, Object.keys(lines.peek()).map((client) =>
           el("button", { "aria-pressed": () => String(chosen.value === client), onclick: () => (chosen.value = client) }, client))),
-        el("pre", { tabindex: 0, class: "export-lines", role: "region", "aria-label": "Lines for a terminal" }, () => lines[chosen.value] ?? "")),
+        el("div", { class: "form-grid" }, modelChoice("Model", models, model), modelChoice("Model for small tasks", models, small)),
+        el("pre", { tabindex: 0, class: "export-lines", role: "region", "aria-label": "Lines for a terminal" }, () => lines.value[chosen.value] ?? "")),
       el("footer", null,
         el("button", { class: "btn", onclick: () => void copy(key, "The key is copied") }, icon("copy"), "Copy the key"),
-        el("button", { class: "btn", onclick: () => void copy(lines[chosen.peek()] ?? "", "The lines are copied") }, icon("copy"), "Copy the lines"),
+        el("button", { class: "btn", onclick: () => void copy(lines.peek()[chosen.peek()] ?? "", "The lines are copied") }, icon("copy"), "Copy the lines"),
         el("button", { class: "btn main", onclick: () => close() }, "Done")),
     ];
   }, { wide: true });
+}
+
+/**
+ * A choice of the model that the lines name.
+ * @param {string} label
+ * @param {readonly import("./export_lines.js").Model[]} models
+ * @param {import("../core/signals.js").Signal<any>} chosen
+ */
+function modelChoice(label, models, chosen) {
+  const select = el("select", { class: "input" }, models.map((one) => el("option", null, one.name)));
+  select.onchange = () => (chosen.value = models[select.selectedIndex]);
+  select.selectedIndex = models.indexOf(chosen.peek());
+  return labelled(label, select);
 }
 
 /** @param {string} glob @param {string} name */
