@@ -46,17 +46,45 @@ CONCEPTS = (
         " equals. After a failure the next one is tried, as long as nothing was sent.",
     ),
     Concept(
+        "fallback",
+        "Another model that is tried after the last failure of a model, by three lists: when all"
+        " its routes failed (fallbacks), when the request is too long (contextFallbacks), or when"
+        " its content is refused (contentFallbacks). It must be within the key's limits and lists.",
+    ),
+    Concept(
+        "parameters",
+        "Changes of the parameters of requests, of channels and of models: set, default and remove,"
+        " by the names of the supplier's API. The channel's come first, then the model's; headers"
+        " are added likewise.",
+    ),
+    Concept(
         "price", "Exact USD per million tokens of each kind; a route's come before the model's."
     ),
     Concept(
         "price catalogue",
-        "Prices and context sizes of known models, from a library. A model's own prices are used"
-        " until the catalogue's are applied to it.",
+        "Prices and context sizes of known models, from an installed library, which is read again"
+        " each day; its prices change when it is upgraded. A model's own prices are used until the"
+        " catalogue's are applied to it.",
+    ),
+    Concept(
+        "balance",
+        "What is left of the account at a channel's supplier, for each of its keys, where the"
+        " supplier tells it. Below the channel's lowest balance there is an alert.",
     ),
     Concept(
         "access key",
         "What a caller of models sends (sk-agentd-...), with limits and lists of the models and"
         " channels it may use. It is shown once, when it is created or reissued.",
+    ),
+    Concept(
+        "address list",
+        "The addresses and networks from which an access key is accepted; null: from everywhere."
+        " Behind a reverse proxy it is the address that a trusted proxy tells.",
+    ),
+    Concept(
+        "quota",
+        "What a caller asks for with its own access key (GET /v1/quota): its limits and those of"
+        " its budgets, what is spent and reserved, and when each begins anew.",
     ),
     Concept(
         "management key",
@@ -94,6 +122,11 @@ CONCEPTS = (
         "Who is told of alerts, such as a signed webhook. Each alert is delivered at least once,"
         " always under the same id.",
     ),
+    Concept(
+        "tracing",
+        "OpenTelemetry spans for each request and each attempt at a supplier, sent to the collector"
+        " of the settings (tracing); they have no texts of requests or replies.",
+    ),
     Concept("licence", "Required for model requests, not for these endpoints."),
     Concept(
         "change", "Every change made here is logged with its author and origin, and can be undone."
@@ -102,8 +135,8 @@ CONCEPTS = (
 
 SECRETS = [
     "Secrets can be written but never read back: suppliers' keys, proxy URLs with a password, VPN"
-    " links, secret headers, and the addresses and secrets of alert targets are shown masked, as"
-    " **** and their last characters.",
+    " links, secret headers, headers of the tracing collector, the export's password, and the"
+    " addresses and secrets of alert targets are shown masked, as **** and their last characters.",
     "A masked value may be sent back unchanged; it stands for the stored secret. When the"
     " supplier's URL changes, the secret must be sent in full: the masked value is refused, and if"
     " the secret is omitted, the channel has none from then on.",
@@ -124,9 +157,9 @@ CONVENTIONS = [
     "PATCH changes the fields it names and keeps the rest, in nested objects too; null resets a"
     " field to its default. Lists and a model's prices are replaced as a whole.",
     "POST /api/agent/keys/batch (channels, models) enables, disables or deletes several, all or"
-    " none, as one change with one undo.",
-    "POST /api/agent/import creates several channels and models as one change, all or none; its"
-    " undo removes them together.",
+    " none, as one change with one undo; of keys it also adds tags (tag) or removes them (untag).",
+    "POST /api/agent/import creates several channels, models and budgets as one change, all or"
+    " none, on request with the catalogue's prices; its undo removes them together.",
     "?dry_run=true validates a change and returns its result; nothing is changed.",
     "A response about one resource has an ETag. Sent as If-Match, it makes a change fail with 412"
     " if the resource was changed meanwhile.",

@@ -159,6 +159,12 @@ STEPS = (
         path="/api/agent/keys/${key_id}",
         expect=ExpectedResponse(200, {"/name": "${key_name}", "/limits/day": 1}),
     ),
+    _call(
+        title="A caller itself asks with its access key.",
+        method="GET",
+        path="/v1/quota",
+        expect=ExpectedResponse(200, {"/name": "${key_name}", "/spent/total": "${cost}"}),
+    ),
     _manage(
         title="Get a one-time code: a person signs in with it within five minutes.",
         method="POST",

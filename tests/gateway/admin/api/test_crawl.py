@@ -22,6 +22,12 @@ CANARIES = {
     "value": "canary-exact-value-0005",
     "export": "canary-export-password-0006",
     "before": "canary-channel-key-of-before-0007",
+    "second": "canary-second-channel-key-0008",
+    "third": "canary-third-channel-key-0009",
+    "alert": "canary-alert-address-0010",
+    "signing": "whsec_" + "Q2FuYXJ5U2lnbmluZ1NlY3JldDAwMTEtYWJjZA==",
+    "bearer": "canary-alert-bearer-0012",
+    "trace": "canary-tracing-header-0013",
     "short": "canary8",
 }
 """One in each field that holds a secret; a short one, too, of which nothing may be shown."""
@@ -39,6 +45,7 @@ def set_every_secret(manager: Client) -> list[str]:
                 **channel,
                 "name": "canary",
                 "key": CANARIES["before"],
+                "keys": [CANARIES["second"], CANARIES["third"]],
                 "headers": {"X-Auth-Token": CANARIES["header"]},
                 "transport": {
                     "kind": "http",
@@ -68,6 +75,35 @@ def set_every_secret(manager: Client) -> list[str]:
             f"{api}/settings",
             {"export": {"url": "http://127.0.0.1:9", "password": CANARIES["export"]}},
         ),
+        (
+            "PATCH",
+            f"{api}/settings",
+            {
+                "tracing": {
+                    "endpoint": "http://127.0.0.1:9",
+                    "headers": {"X-Api-Key": CANARIES["trace"]},
+                }
+            },
+        ),
+        (
+            "POST",
+            f"{api}/alert-targets",
+            {
+                "name": "canary",
+                "url": f"https://hooks.example.com/{CANARIES['alert']}",
+                "secret": CANARIES["signing"],
+            },
+        ),
+        (
+            "POST",
+            f"{api}/alert-targets",
+            {
+                "name": "text",
+                "kind": "text",
+                "url": f"https://hooks.example.com/{CANARIES['alert']}",
+                "secret": CANARIES["bearer"],
+            },
+        ),
     ]
     for method, path, body in wishes:
         reply = manager.send(method, path, body)
@@ -87,11 +123,12 @@ def get_every_page(manager: Client) -> dict[str, Reply]:
         "models/{name}": ["models/by-chat"],
         "keys/{id}": [f"keys/{ids['canary']}"],
         "secret-rules/{id}": ["secret-rules/canary"],
+        "alert-targets/{name}": ["alert-targets/canary", "alert-targets/text"],
         "requests/stream": ["requests/stream?to=2020-01-01"],
     }
     found = {}
     for path, methods in result.items():
-        if "get" not in methods:
+        if "get" not in methods or not path.startswith("/api/agent"):
             continue
         for one in known.get(path.removeprefix("/api/agent/"), [path.removeprefix("/api/agent/")]):
             where = re.sub("{.*?}", "1", path if one == path else f"/api/agent/{one}")
@@ -104,7 +141,8 @@ def test_no_get_shows_a_secret(setup: GatewaySetup, manager: Client) -> None:
     secrets = set_every_secret(manager)
     found = get_every_page(manager)
     assert len(found) > 12
-    assert found["/api/agent/channels/canary"].status == 200
+    for name in ("channels/canary", "alert-targets/canary", "alert-targets/text", "settings"):
+        assert found[f"/api/agent/{name}"].status == 200
     for path, reply in found.items():
         assert reply.status in (200, 400, 404), (path, reply.body)
         result = reply.body.decode() + str(reply.headers)
@@ -128,9 +166,13 @@ def test_no_change_or_refusal_shows_a_secret(setup: GatewaySetup, manager: Clien
         manager.patch(f"{api}/secret-rules/canary", {"regex": "x"}),
         manager.patch(f"{api}/secret-rules/canary", {"mode": "block"}),
         manager.post(f"{api}/secret-rules/test", {"text": " ".join(secrets)}),
+        manager.patch(f"{api}/alert-targets/canary", {"minInterval": 5}),
+        manager.patch(f"{api}/alert-targets/canary", {"secret": "nonsense"}),
+        manager.patch(f"{api}/settings", {"tracing": {"sample": 2}}),
+        manager.patch(f"{api}/settings", {"tracing": {"sample": 0.5}}),
         manager.patch(f"{api}/settings", {"export": {"table": "no good"}}),
         manager.patch(f"{api}/settings", {"export": {"table": "good"}}),
-        *(manager.send("POST", f"{api}/changes/{number}/undo") for number in range(12, 0, -1)),
+        *(manager.send("POST", f"{api}/changes/{number}/undo") for number in range(20, 0, -1)),
     ]
     assert {reply.status for reply in answers} >= {200, 400, 409}
     for reply in answers:

@@ -81,6 +81,7 @@ def test_the_recipe_runs_as_it_stands_and_again_and_leaves_nothing(
     assert asked >= {
         ("POST", "/api/agent/keys"),
         ("POST", "/v1/chat/completions"),
+        ("GET", "/v1/quota"),
         ("GET", "/api/agent/requests"),
         ("POST", "/api/agent/session"),
     }
