@@ -123,7 +123,7 @@ class ManagementApi:
         return manage.ManagementEndpoints(
             channels=channels,
             models=models,
-            imports=ImportEndpoints(self.imports, self._clock),
+            imports=ImportEndpoints(self.imports, self._clock, gateway.prices),
             batches=batches,
             keys=keys,
             management_keys=management_keys,

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from agentd.auth.key import MAX_KEY_BYTES
+from agentd.cli.client import Client, find_daemon_url
+from agentd.cli.options import add_json_option, add_url_option, resolve_layout
 from agentd.core.errors import BadRequest, Unauthorized
 from agentd.storage import document
 
@@ -14,6 +16,21 @@ from agentd.storage import document
 def add_key_file_option(parser: argparse.ArgumentParser) -> None:
     """Add ``--key-file``."""
     parser.add_argument("--key-file", metavar="FILE", help="file with the management key")
+
+
+def add_daemon_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of commands that the running daemon carries out."""
+    add_key_file_option(parser)
+    add_url_option(parser)
+    add_json_option(parser)
+
+
+@contextmanager
+def open_management(args: argparse.Namespace) -> Iterator[Client]:
+    """Return a client of the running daemon with the management key, for the block."""
+    url = args.url or find_daemon_url(resolve_layout(args))
+    with Client(url, read_management_key(args.key_file)) as client, explain_refused_key():
+        yield client
 
 
 def read_management_key(path: str | None) -> str:

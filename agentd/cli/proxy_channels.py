@@ -1,4 +1,4 @@
-"""``agentd proxy channel`` and ``agentd proxy model``: manage the gateway's channels and models."""
+"""``agentd proxy channel``: manage the gateway's channels."""
 
 import argparse
 import getpass
@@ -6,28 +6,26 @@ import json
 import sys
 from collections.abc import Callable, Mapping
 from decimal import Decimal, InvalidOperation
-from typing import Any, get_args
+from typing import get_args
 
 import msgspec
 from msgspec import structs
 
+from agentd.cli.management_key import add_daemon_options
 from agentd.cli.options import Parser, Subcommands, add_json_option, resolve_layout, to_sentence
 from agentd.cli.output import print_result
 from agentd.cli.proxy_balances import show_balances
+from agentd.cli.proxy_channel_state import show_state
 from agentd.cli.proxy_offers import add_offer_options, show_offer
-from agentd.cli.proxy_prices import require_listed_prices
+from agentd.cli.proxy_request_options import add_request_options, parse_request_options
 from agentd.core.errors import BadRequest, Conflict
 from agentd.core.secret_text import is_reference
-from agentd.gateway.catalogue.listed import take_listed_prices
 from agentd.gateway.channels import store as channels_store
 from agentd.gateway.channels.masking import mask_channel
 from agentd.gateway.channels.model import BalanceReading, BalanceSource, Channel
-from agentd.gateway.channels.validation import require_known_channels
-from agentd.gateway.models import store as proxy_models
 from agentd.llm.endpoint import ChannelDialect, ChannelTransport
-from agentd.llm.price import Prices
+from agentd.llm.upstream.header_rules import is_credential_header
 from agentd.models import store as models_store
-from agentd.models.gateway_model import GatewayModel, ModelRoute
 from agentd.storage.layout import Layout
 
 CHANNEL_EXAMPLES = """\
@@ -40,36 +38,22 @@ examples:
       --key env:FIRST_KEY --key env:SECOND_KEY
                                              two keys, used in turn
   agentd proxy channel add here --dialect openai-chat --url http://127.0.0.1:11434 --local --no-key
+  agentd proxy channel add eu --dialect openai-chat --url https://eu.example.com/v1 \\
+      --key env:EU_KEY --header 'X-Team: red' --parameters '{"default": {"temperature": 0.2}}'
   agentd proxy channel models openai         what the supplier offers, with the catalogue's prices
   agentd proxy channel models openai --create gpt-5.1 --create gpt-5-mini=small
   agentd proxy channel balance               what is left of the accounts at suppliers that tell it
+  agentd proxy channel state openai          cooldowns and failures; asks for the management key
   agentd proxy channel disable openai        a running daemon stops using it at once
 
 channels.yml in the config folder may be edited by hand; comments are preserved.
 """
 
-MODEL_EXAMPLES = """\
-examples:
-  agentd proxy model add sonnet --through anthropic=claude-sonnet-4-5 --input 3 --output 15
-  agentd proxy model add haiku --through anthropic=claude-haiku-4-5 --from-catalogue
-  agentd proxy model add gpt-5 --through openai --through azure=gpt5 --input 1.25 --output 10 \\
-      --cache-read 0.125 --max-output 128000  openai first, azure if it fails
-
-Prices are USD per million tokens. Section proxy of models.yml may also be edited by hand.
-"""
-
-UNPRICED = """\
-The model has no price (--input and --output, or --from-catalogue): unknown_price in proxy.yml
-decides what happens to its requests; by default they are refused.\
-"""
-
-RATES = ("input", "output", "cache_read", "cache_write", "cache_write_1h", "reasoning")
-
 
 def add_channel_parser(parts: Subcommands) -> None:
     """Register ``agentd proxy channel`` with argparse."""
-    verbs = _add_group(parts, "channel", "manage the connections to suppliers", CHANNEL_EXAMPLES)
-    adding = _add_verb(verbs, "add", "add a channel", _add_channel, named="channel")
+    verbs = add_group(parts, "channel", "manage the connections to suppliers", CHANNEL_EXAMPLES)
+    adding = add_verb(verbs, "add", "add a channel", _add_channel, named="channel")
     adding.add_argument(
         "--dialect",
         action="append",
@@ -99,18 +83,28 @@ def add_channel_parser(parts: Subcommands) -> None:
         "--transport-url", metavar="WHERE", help="env:NAME or file:PATH of the proxy's URL"
     )
     _add_balance_options(adding)
-    _add_verb(verbs, "list", "list the channels", _list_channels)
-    offering = _add_verb(
+    add_request_options(adding)
+    add_verb(verbs, "list", "list the channels", _list_channels)
+    offering = add_verb(
         verbs, "models", "list what the supplier offers, or create it", show_offer, named="channel"
     )
     add_offer_options(offering)
-    reading = _add_verb(verbs, "balance", "show what is left of the accounts", show_balances)
+    reading = add_verb(verbs, "balance", "show what is left of the accounts", show_balances)
     reading.add_argument(
         "names", nargs="*", metavar="NAME", help="a channel; default: all whose suppliers tell it"
     )
-    _add_verb(verbs, "enable", "use a channel again", _make_switch(True), named="channel")
-    _add_verb(verbs, "disable", "stop using a channel", _make_switch(False), named="channel")
-    _add_verb(verbs, "remove", "remove a channel", _remove_channel, named="channel")
+    _add_state_verb(verbs)
+    add_verb(verbs, "enable", "use a channel again", _make_switch(True), named="channel")
+    add_verb(verbs, "disable", "stop using a channel", _make_switch(False), named="channel")
+    add_verb(verbs, "remove", "remove a channel", _remove_channel, named="channel")
+
+
+def _add_state_verb(verbs: Subcommands) -> None:
+    description = "show cooldowns, failures and times, as the running daemon knows them"
+    parser = verbs.add_parser("state", help=description, description=to_sentence(description))
+    parser.add_argument("names", nargs="*", metavar="NAME", help="a channel; default: all")
+    add_daemon_options(parser)
+    parser.set_defaults(run=show_state)
 
 
 def _add_balance_options(adding: Parser) -> None:
@@ -125,40 +119,15 @@ def _add_balance_options(adding: Parser) -> None:
     )
 
 
-def add_model_parser(parts: Subcommands) -> None:
-    """Register ``agentd proxy model`` with argparse."""
-    verbs = _add_group(parts, "model", "manage the models that callers can name", MODEL_EXAMPLES)
-    adding = _add_verb(verbs, "add", "add a model", _add_model, named="model")
-    adding.add_argument(
-        "--through",
-        action="append",
-        required=True,
-        metavar="CHANNEL[=MODEL]",
-        help="a channel and the supplier's name of the model; repeatable, tried in this order",
-    )
-    for rate in RATES:
-        option = f"--{rate.replace('_', '-')}"
-        adding.add_argument(option, dest=rate, metavar="USD", help="price per million tokens")
-    adding.add_argument(
-        "--max-output", type=int, metavar="TOKENS", help="maximum tokens of a reply"
-    )
-    adding.add_argument(
-        "--from-catalogue",
-        action="store_true",
-        help="take the prices of agentd proxy prices, and the context size",
-    )
-    _add_verb(verbs, "list", "list the models", _list_models)
-    _add_verb(verbs, "remove", "remove a model", _remove_model, named="model")
-
-
-def _add_group(parts: Subcommands, name: str, description: str, epilog: str) -> Subcommands:
+def add_group(parts: Subcommands, name: str, description: str, epilog: str) -> Subcommands:
+    """Add a command with verbs."""
     parser = parts.add_parser(
         name, help=description, description=to_sentence(description), epilog=epilog
     )
     return parser.add_subparsers(title="verbs", metavar="VERB", required=True)
 
 
-def _add_verb(
+def add_verb(
     verbs: Subcommands,
     name: str,
     description: str,
@@ -181,14 +150,16 @@ def _add_verb(
 
 
 def _add_channel(layout: Layout, args: argparse.Namespace) -> None:
-    for given in (*args.key, args.transport_url):
-        if given and not is_reference(given):
+    for secret in (*args.key, args.transport_url):
+        if secret and not is_reference(secret):
             raise BadRequest(
                 "Secrets in options are visible to other users of this machine: use env:NAME or"
                 " file:PATH, or omit --key to be asked for the key"
             )
     keys = [] if args.no_key else args.key or [_read_key(args.name)]
     transport = ChannelTransport(args.transport or "direct", args.transport_url or "")
+    given = parse_request_options(args)
+    _refuse_credentials(given.get("headers", {}))
     channel = Channel(
         name=args.name,
         dialects=tuple(args.dialect),
@@ -198,8 +169,20 @@ def _add_channel(layout: Layout, args: argparse.Namespace) -> None:
         local=args.local,
         transport=transport,
         balance=_parse_balance(args.balance, args.low_balance),
+        **given,
     )
     _print_channel(channels_store.open_entries(layout).add(channel), "added", args)
+
+
+def _refuse_credentials(headers: Mapping[str, str]) -> None:
+    """Raise ``BadRequest`` for headers that would show a secret to others on this machine."""
+    for name, value in headers.items():
+        if is_credential_header(name, value):
+            raise BadRequest(
+                f"--header: {name[:40]} may be a secret, and options are visible to other users of"
+                " this machine",
+                "Write it into channels.yml, or add it in the browser.",
+            )
 
 
 def _parse_balance(source: BalanceSource, low: str | None) -> BalanceReading:
@@ -253,70 +236,6 @@ def _remove_channel(layout: Layout, args: argparse.Namespace) -> None:
     _print_channel(channels_store.open_entries(layout).remove(args.name), "removed", args)
 
 
-def _add_model(layout: Layout, args: argparse.Namespace) -> None:
-    routes = []
-    for priority, through in enumerate(args.through):
-        channel, _, name = through.partition("=")
-        routes.append(ModelRoute(channel=channel, model=name, priority=priority))
-    model = GatewayModel(
-        name=args.name,
-        routes=tuple(routes),
-        prices=_parse_prices(vars(args)),
-        max_output=args.max_output,
-    )
-    channels = channels_store.load(layout)
-    require_known_channels(model, channels)
-    if args.from_catalogue:
-        model = take_listed_prices(model, require_listed_prices(layout, channels, model))
-    _print_model(proxy_models.open_entries(layout).add(model), "added", args)
-    if model.prices is None and not args.json:
-        print(UNPRICED, file=sys.stderr)
-
-
-def _parse_prices(typed: Mapping[str, str | None]) -> Prices | None:
-    given: dict[str, Any] = {
-        rate: _parse_usd(rate, text) for rate in RATES if (text := typed[rate]) is not None
-    }
-    if not given:
-        return None
-    if not {"input", "output"} <= given.keys():
-        raise BadRequest("A price needs both --input and --output")
-    try:
-        return Prices(**given)
-    except ValueError as error:
-        raise BadRequest(str(error)) from error
-
-
-def _parse_usd(rate: str, text: str) -> Decimal:
-    try:
-        return Decimal(text)
-    except InvalidOperation as error:
-        raise BadRequest(f"--{rate.replace('_', '-')}: {text[:40]!r} is not a number") from error
-
-
-def _list_models(layout: Layout, args: argparse.Namespace) -> None:
-    models = models_store.load(layout).proxy
-    if args.json:
-        print(json.dumps(msgspec.to_builtins(models)))
-    for model in () if args.json else models:
-        routes = ", ".join(f"{one.channel}={one.model or model.name}" for one in model.routes)
-        price = f"{model.prices.input}/{model.prices.output}" if model.prices else "no price"
-        print(f"{model.name}: {'on' if model.enabled else 'off'}, {routes} ({price})")
-    if not models and not args.json:
-        print("no models; add one with: agentd proxy model add NAME ...", file=sys.stderr)
-
-
-def _remove_model(layout: Layout, args: argparse.Namespace) -> None:
-    if users := models_store.load(layout).list_falling_back_to(args.name):
-        raise Conflict(f'"{args.name}" is a fallback of {", ".join(users)}; change them first.')
-    _print_model(proxy_models.open_entries(layout).remove(args.name), "removed", args)
-
-
 def _print_channel(channel: Channel, done: str, args: argparse.Namespace) -> None:
     result = msgspec.to_builtins(mask_channel(channel))
     print_result(f"channel {channel.name} {done}", result, as_json=args.json)
-
-
-def _print_model(model: GatewayModel, done: str, args: argparse.Namespace) -> None:
-    result = msgspec.to_builtins(model)
-    print_result(f"model {model.name} {done}", result, as_json=args.json)

@@ -6,18 +6,15 @@ import os
 import sys
 from collections.abc import Mapping
 from pathlib import PurePath
+from typing import Any
 
 import msgspec
 
-from agentd.cli.client import Client, find_daemon_url
 from agentd.cli.limit_options import format_limits
-from agentd.cli.management_key import (
-    add_key_file_option,
-    explain_refused_key,
-    read_management_key,
-)
-from agentd.cli.options import Subcommands, add_json_option, add_url_option, resolve_layout
+from agentd.cli.management_key import add_daemon_options, open_management
+from agentd.cli.options import Subcommands
 from agentd.cli.output import excerpt
+from agentd.cli.proxy_prices import format_prices
 from agentd.core.errors import BadRequest
 from agentd.gateway.admin.api import shapes
 from agentd.gateway.admin.api.budgets import BudgetEndpoints
@@ -44,9 +41,15 @@ GET /api/channel/ returns (without keys), or the rows of its table channels; lik
 whose quotas become budgets. The running daemon creates channels, models and budgets for the holder
 of the management key, all or none; what exists stays as it is. os.environ/NAME is looked up in this
 command's environment, and the value stored in channels.yml. Whatever cannot be taken is listed,
-with its place; then the exit code is 1. Keys of callers are not moved: make access keys with
+with its place; then the exit code is 1. Models without prices get those of the price catalogue
+(agentd proxy prices), where it lists them. Keys of callers are not moved: make access keys with
 agentd proxy key add.
 """
+
+UNPRICED = """\
+Models without a price: unknown_price in proxy.yml decides what happens to their requests; by
+default they are refused. Prices: agentd proxy prices update, agentd proxy prices apply --unpriced,
+or agentd proxy model change NAME --input USD --output USD"""
 
 
 def add_parser(parts: Subcommands) -> None:
@@ -64,31 +67,34 @@ def add_parser(parts: Subcommands) -> None:
         choices=("litellm", "new-api"),
         help="whose configuration it is; default: found by its content",
     )
+    parser.add_argument(
+        "--no-catalogue-prices",
+        action="store_true",
+        help="leave models without prices as they are; default: they get those of the catalogue",
+    )
     parser.add_argument("--dry-run", action="store_true", help="show what would be created")
-    add_key_file_option(parser)
-    add_url_option(parser)
-    add_json_option(parser)
+    add_daemon_options(parser)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Create the channels and models; return 1 if anything could not be taken."""
     plan = read_plan(args.file, args.origin, os.environ)
-    url = args.url or find_daemon_url(resolve_layout(args))
-    with Client(url, read_management_key(args.key_file)) as client, explain_refused_key():
+    with open_management(args) as client:
         channels = {one["name"]: one["url"] for one in client.list_managed("channels")}
         models = {one["name"] for one in client.list_managed("models")}
         budgets = [
             (one["name"], one["owner"], one["tag"]) for one in client.list_managed("budgets")
         ]
         plan = reconcile(plan, channels, models, budgets)
-        change = None
+        done: Mapping[str, Any] = {"change": None, "cataloguePriced": []}
         if plan.channels or plan.models or plan.budgets:
-            change = client.import_entries(_encode(plan), dry_run=args.dry_run)["change"]
+            entries = {**_encode(plan), "cataloguePrices": not args.no_catalogue_prices}
+            done = client.import_entries(entries, dry_run=args.dry_run)
     if args.json:
-        print(json.dumps(_describe(plan, change)))
+        print(json.dumps(_describe(plan, done)))
     else:
-        _print_plan(plan, change, dry_run=args.dry_run)
+        _print_plan(plan, done, dry_run=args.dry_run)
     return 1 if plan.leftovers else 0
 
 
@@ -144,24 +150,27 @@ def _encode(plan: ImportPlan) -> dict[str, object]:
     }
 
 
-def _describe(plan: ImportPlan, change: int | None) -> dict[str, object]:
+def _describe(plan: ImportPlan, done: Mapping[str, Any]) -> dict[str, object]:
     return {
         "channels": [one.name for one in plan.channels],
         "models": [one.name for one in plan.models],
         "budgets": [one.name for one in plan.budgets],
-        "change": change,
+        "cataloguePriced": done["cataloguePriced"],
+        "change": done["change"],
         "notTaken": [{"place": one.place, "why": one.what} for one in plan.leftovers],
         "notes": list(plan.notes),
     }
 
 
-def _print_plan(plan: ImportPlan, change: int | None, *, dry_run: bool) -> None:
+def _print_plan(plan: ImportPlan, done: Mapping[str, Any], *, dry_run: bool) -> None:
+    priced, change = done["cataloguePriced"], done["change"]
     for channel in plan.channels:
         state = "" if channel.enabled else ", disabled"
         print(excerpt(f"channel {channel.name}: {channel.url}{state}"))
     for model in plan.models:
         routes = ", ".join(f"{one.channel}={one.model or model.name}" for one in model.routes)
-        price = f"{model.prices.input}/{model.prices.output}" if model.prices else "no price"
+        unpriced = "the catalogue's price" if model.name in priced else "no price"
+        price = format_prices(model.prices) if model.prices else unpriced
         print(excerpt(f"model {model.name}: {routes} ({price})"))
     for budget in plan.budgets:
         whose = f"{budget.scope} {budget.owner or budget.tag}"
@@ -170,12 +179,8 @@ def _print_plan(plan: ImportPlan, change: int | None, *, dry_run: bool) -> None:
         print(f"not taken: {excerpt(leftover.place)}: {excerpt(leftover.what)}", file=sys.stderr)
     for note in plan.notes:
         print(excerpt(note), file=sys.stderr)
-    if any(model.prices is None and not _has_own_prices(model) for model in plan.models):
-        print(
-            "Models without a price: unknown_price in proxy.yml decides what happens to their"
-            " requests; by default they are refused. See: agentd proxy prices --help",
-            file=sys.stderr,
-        )
+    if any(_is_unpriced(model) and model.name not in priced for model in plan.models):
+        print(UNPRICED, file=sys.stderr)
     counts = f"{len(plan.channels)} channels and {len(plan.models)} models"
     if plan.budgets:
         counts = f"{counts.replace(' and', ',')} and {len(plan.budgets)} budgets"
@@ -184,9 +189,9 @@ def _print_plan(plan: ImportPlan, change: int | None, *, dry_run: bool) -> None:
     elif change is None:
         print("nothing new to create", file=sys.stderr)
     else:
-        undo = f"POST /api/agent/changes/{change}/undo, or Changes in the browser, undoes it"
+        undo = f"agentd proxy changes undo {change}, or Changes in the browser, undoes it"
         print(f"created {counts} as change {change}; {undo}", file=sys.stderr)
 
 
-def _has_own_prices(model: GatewayModel) -> bool:
-    return all(route.prices for route in model.routes)
+def _is_unpriced(model: GatewayModel) -> bool:
+    return model.prices is None and not all(route.prices for route in model.routes)

@@ -34,6 +34,8 @@ examples:
   agentd proxy prices list sonnet            what the catalogue has
   agentd proxy prices compare                the models' own prices beside the catalogue's
   agentd proxy prices apply sonnet --dry-run what the model would cost; without --dry-run it does
+  agentd proxy prices apply --unpriced       all models that have no prices and are listed
+  agentd proxy prices apply --all            all that are listed, in place of their own prices
 
 The catalogue needs an extra: pip install 'agentd-workstation[prices]'. A model's own prices are
 used until the catalogue's are applied.
@@ -55,8 +57,13 @@ def add_parser(parts: Subcommands) -> None:
         "text", metavar="TEXT", nargs="?", default="", help="part of a model's or supplier's name"
     )
     _add_verb(verbs, "compare", "show the models' prices beside the catalogue's", _compare)
-    applying = _add_verb(verbs, "apply", "give a model the catalogue's prices", _apply)
-    applying.add_argument("name", metavar="NAME", help="name of the model")
+    applying = _add_verb(verbs, "apply", "give models the catalogue's prices", _apply)
+    which = applying.add_mutually_exclusive_group(required=True)
+    which.add_argument("name", metavar="NAME", nargs="?", help="name of the model")
+    which.add_argument("--all", action="store_true", help="all models that are listed")
+    which.add_argument(
+        "--unpriced", action="store_true", help="those of them that have no prices yet"
+    )
     applying.add_argument("--dry-run", action="store_true", help="only show what would change")
 
 
@@ -154,6 +161,9 @@ def _list_comparisons(layout: Layout) -> Iterator[ModelComparison]:
 
 
 def _apply(layout: Layout, args: argparse.Namespace) -> None:
+    if not args.name:
+        _apply_to_many(layout, args)
+        return
     channels = channels_store.load(layout)
 
     def revise(old: GatewayModel) -> GatewayModel:
@@ -161,10 +171,29 @@ def _apply(layout: Layout, args: argparse.Namespace) -> None:
 
     entries = proxy_models.open_entries(layout)
     changed = entries.change(args.name, revise, dry_run=args.dry_run)
-    assert changed.prices
-    text = f"model {changed.name} {'would cost' if args.dry_run else 'costs'}"
-    text = f"{text} {format_prices(changed.prices)} USD per million tokens"
+    text = _describe_cost(changed, dry_run=args.dry_run)
     print_result(text, msgspec.to_builtins(changed), as_json=args.json)
+
+
+def _apply_to_many(layout: Layout, args: argparse.Namespace) -> None:
+    listed = {
+        row.model: row.listed
+        for row in _list_comparisons(layout)
+        if row.listed and row.differs and (args.all or row.prices is None)
+    }
+    edited = proxy_models.open_entries(layout).edit_all(
+        list(listed), lambda old: take_listed_prices(old, listed[old.name]), dry_run=args.dry_run
+    )
+    changed = [after for _, after in edited if after]
+    lines = [_describe_cost(one, dry_run=args.dry_run) for one in changed]
+    text = "\n".join(lines) or "no model has other prices in the catalogue"
+    print_result(text, msgspec.to_builtins(changed), as_json=args.json)
+
+
+def _describe_cost(model: GatewayModel, *, dry_run: bool) -> str:
+    assert model.prices
+    text = f"model {model.name} {'would cost' if dry_run else 'costs'}"
+    return f"{text} {format_prices(model.prices)} USD per million tokens"
 
 
 def format_prices(prices: Prices) -> str:

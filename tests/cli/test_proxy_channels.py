@@ -208,3 +208,67 @@ def test_a_model_that_is_a_fallback_is_not_removed(capsys):
     assert "fallback of other" in capsys.readouterr().err
     assert main(["proxy", "model", "remove", "other"]) == 0
     assert main(["proxy", "model", "remove", "sonnet"]) == 0
+
+
+def test_a_channel_is_added_with_headers_and_parameters(capsys):
+    given = ["--header", "X-Team: red", "--parameters", '{"default": {"temperature": 0.2}}']
+    assert main([*ADD, "--no-key", *given]) == 0
+    acme = channels_store.load(LAYOUT)["acme"]
+    assert acme.headers == {"X-Team": "red"}
+    assert acme.parameters and acme.parameters.default == {"temperature": 0.2}
+
+
+@pytest.mark.parametrize(
+    ("given", "result"),
+    [
+        (["--header", "Authorization: Bearer canary-0123456789"], "visible to other users"),
+        (["--header", "nothing"], "is not NAME:VALUE"),
+        (["--parameters", "nothing"], "--parameters: "),
+        (["--parameters", '{"others": 1}'], "others"),
+        (["--parameters", '{"set": {"model": "x"}}'], "agentd sets it"),
+    ],
+)
+def test_headers_and_parameters_that_cannot_be_sent_are_refused(capsys, given, result):
+    assert main([*ADD, "--no-key", *given]) == 2
+    said = capsys.readouterr().err
+    assert result in said and "canary" not in said
+    assert channels_store.load(LAYOUT) == {}
+
+
+def test_a_model_is_changed_field_by_field(capsys):
+    main([*ADD, "--no-key"])
+    add_model("--through", "acme", "--input", "3", "--output", "15")
+    main(["proxy", "model", "add", "other", "--through", "acme"])
+    change = ["proxy", "model", "change", "sonnet"]
+
+    def get_model() -> GatewayModel:
+        return models_store.load(LAYOUT).proxy[0]
+
+    before = get_model()
+    assert main(change) == 2
+    assert main([*change, "--output", "12", "--context", "200000"]) == 0
+    changed = get_model()
+    assert (changed.prices.input, changed.prices.output) == (3, 12)
+    assert changed.context == 200_000 and changed.routes == before.routes
+    assert main([*change, "--fallback", "other", "--parameters", '{"set": {"top_p": 0.5}}']) == 0
+    assert main([*change, "--content-fallback", "other", "--header", "anthropic-beta: x"]) == 0
+    changed = get_model()
+    assert changed.fallbacks == changed.content_fallbacks == ("other",)
+    assert changed.parameters.set == {"top_p": 0.5}
+    assert changed.headers == {"anthropic-beta": "x"}
+    none = ["--fallback", "none", "--parameters", "none", "--header", "none"]
+    assert main([*change, *none]) == 0
+    changed = get_model()
+    assert (changed.fallbacks, changed.parameters, changed.headers) == ((), None, {})
+    assert main([*change, "--fallback", "of-nobody"]) == 2
+    assert main([*change, "--through", "none"]) == 2
+    assert get_model() == changed
+
+
+def test_a_model_is_disabled_and_enabled(capsys):
+    main([*ADD, "--no-key"])
+    add_model("--through", "acme")
+    assert main(["proxy", "model", "disable", "sonnet"]) == 0
+    assert not models_store.load(LAYOUT).proxy[0].enabled
+    assert main(["proxy", "model", "enable", "sonnet", "--json"]) == 0
+    assert models_store.load(LAYOUT).proxy[0].enabled

@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -12,10 +13,11 @@ import pytest
 
 from agentd.cli.main import main
 from tests.gateway.admin.conftest import HASH, MANAGEMENT_KEY, setup, start_gateway, supplier
+from tests.gateway.catalogue.samples import write_catalogue
 from tests.gateway.conftest import GatewaySetup
 from tests.gateway.migration.test_litellm import CONFIG, ENVIRON
 from tests.gateway.migration.test_new_api import ROW
-from tests.supplier.steps import Answer, Say
+from tests.supplier.steps import Answer, Say, Tokens
 from tests.support.daemon import Client, Serving
 
 __all__ = ["setup", "start_gateway", "supplier"]
@@ -89,6 +91,48 @@ def test_a_litellm_configuration_is_moved_and_its_models_are_called(
     called = setup.supplier.requests[-1]
     assert called.headers["authorization"] == "Bearer sk-canary-team-0123456789abcdef"
     assert called.headers["x-team"] == "red"
+
+
+UNPRICED = """
+model_list:
+- model_name: unpriced
+  litellm_params: {model: openai/scripted-large, api_base: "SUPPLIER/v1", api_key: sk-0123456789}
+- model_name: unlisted
+  litellm_params: {model: openai/of-nobody, api_base: "SUPPLIER/v1", api_key: sk-0123456789}
+"""
+
+
+def test_models_without_prices_are_called_at_those_of_the_catalogue(
+    setup: GatewaySetup, import_file: Import, manager: Client, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By default a model whose price is unknown is refused."""
+    write_catalogue(setup.layout, re.escape(setup.supplier.url))
+    config = UNPRICED.replace("SUPPLIER", setup.supplier.url)
+    setup.supplier.answer_always(Answer((Say("moved"),), Tokens(input=1000, output=100)))
+    assert import_file("config.yaml", config, "--dry-run") == 0
+    assert "unpriced" not in list_names(manager, "models")
+    assert import_file("config.yaml", config) == 0
+    told = capsys.readouterr()
+    assert "unpriced: openai=scripted-large (the catalogue's price)" in told.out
+    assert "Models without a price" in told.err  # of-nobody
+    url = f"{manager.url}/v1"
+    with openai.OpenAI(base_url=url, api_key=setup.add_key(), max_retries=0) as caller:
+        request: Any = {"messages": [{"role": "user", "content": "hi"}]}
+        reply = caller.chat.completions.create(model="unpriced", **request)
+        assert reply.choices[0].message.content == "moved"
+        with pytest.raises(openai.APIStatusError, match="price"):
+            caller.chat.completions.create(model="unlisted", **request)
+    (record,) = setup.wait_for_records(2)[:1]
+    assert str(record.cost).rstrip("0") == "0.003"  # 1000 tokens at 2 and 100 at 10 USD per million
+
+
+def test_prices_are_left_out_on_request(
+    setup: GatewaySetup, import_file: Import, manager: Client
+) -> None:
+    write_catalogue(setup.layout, re.escape(setup.supplier.url))
+    config = UNPRICED.replace("SUPPLIER", setup.supplier.url)
+    assert import_file("config.yaml", config, "--no-catalogue-prices") == 0
+    assert manager.get("/api/agent/models/unpriced")["prices"] is None
 
 
 def test_the_import_is_one_change_and_the_next_creates_nothing(

@@ -51,6 +51,31 @@ def test_the_catalogue_is_listed_compared_and_applied(capsys: pytest.CaptureFixt
     assert model.prices and (model.prices.input, model.context) == (2, 200_000)
 
 
+def test_the_catalogues_prices_are_applied_to_several_models_at_once(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    write_catalogue(LAYOUT)
+    add = ["proxy", "model", "add"]
+    assert main([*MODEL, "--input", "3", "--output", "15"]) == 0
+    assert main([*add, "small", "--through", "acme=scripted-small"]) == 0
+    assert main([*add, "other", "--through", "acme"]) == 0
+    apply = ["proxy", "prices", "apply"]
+    assert main(apply) == 2
+    capsys.readouterr()
+
+    def list_prices() -> list[str]:
+        models = models_store.load(LAYOUT).proxy
+        return [str(one.prices.input) if one.prices else "" for one in models]
+
+    assert main([*apply, "--unpriced", "--dry-run"]) == 0
+    assert capsys.readouterr().err == "model small would cost 0.5/1 USD per million tokens\n"
+    assert list_prices() == ["3", "", ""]
+    assert main([*apply, "--unpriced"]) == 0
+    assert list_prices() == ["3", "0.5", ""]
+    assert main([*apply, "--all"]) == 0
+    assert list_prices() == ["2", "0.5", ""]
+
+
 def test_a_new_model_takes_the_catalogues_prices(capsys: pytest.CaptureFixture[str]) -> None:
     write_catalogue(LAYOUT)
     assert main([*MODEL, "--from-catalogue"]) == 0

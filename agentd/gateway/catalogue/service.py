@@ -3,7 +3,7 @@
 import asyncio
 import importlib.util
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from agentd.core.clock import Clock
 from agentd.core.errors import AgentdError
@@ -67,10 +67,11 @@ class PriceCatalogueService:
         catalogue = await asyncio.to_thread(require_catalogue, self._layout)
         return OpenCatalogue(catalogue, self._channels(), self.today)
 
-    async def open(self) -> "OpenCatalogue | None":
-        """Return the catalogue for several lookups, if there is one."""
+    async def open(self, new_channels: Iterable[Channel] = ()) -> "OpenCatalogue | None":
+        """Return the catalogue for several lookups, also through new channels, if there is one."""
         catalogue = await self.load()
-        return OpenCatalogue(catalogue, self._channels(), self.today) if catalogue else None
+        channels = {**self._channels(), **{one.name: one for one in new_channels}}
+        return OpenCatalogue(catalogue, channels, self.today) if catalogue else None
 
 
 class OpenCatalogue:

@@ -1187,12 +1187,14 @@ export type ImportRequest = {
   channels?: NewChannel[];
   models?: NewGatewayModel[];
   budgets?: NewBudget[];
+  cataloguePrices?: boolean;
 };
 
 export type ImportView = {
   channels: string[];
   models: string[];
   budgets: string[];
+  cataloguePriced: string[];
   change: number | null;
 };
 

@@ -1,8 +1,9 @@
 """The endpoint that creates channels, models and budgets together, as one change."""
 
+import asyncio
 from typing import Annotated, Any
 
-from msgspec import Meta, Struct, defstruct
+from msgspec import Meta, Struct, defstruct, structs
 
 from agentd.core.clock import Clock
 from agentd.core.errors import BadRequest, Conflict, Unavailable
@@ -12,6 +13,8 @@ from agentd.gateway.admin.api.channels import NewChannel
 from agentd.gateway.admin.api.resource import DRY_RUN, parse_change_request
 from agentd.gateway.admin.api.route_builders import build_route
 from agentd.gateway.admin.imports import ImportedEntries, ManagedImport
+from agentd.gateway.catalogue.listed import take_listed_prices
+from agentd.gateway.catalogue.service import PriceCatalogueService
 from agentd.gateway.channels.masking import require_plain_secrets
 from agentd.gateway.channels.model import Channel
 from agentd.gateway.limits.budgets import Budget
@@ -55,15 +58,27 @@ ImportRequest: Any = defstruct(
             ],
             (),
         ),
+        (
+            "catalogue_prices",
+            Annotated[
+                bool,
+                Meta(
+                    description="True to give models without prices those that the price catalogue"
+                    " lists.",
+                ),
+            ],
+            False,
+        ),
     ],
     frozen=True,
     kw_only=True,
+    rename="camel",
     forbid_unknown_fields=True,
     module=__name__,
 )
 
 
-class ImportView(Struct, frozen=True, kw_only=True):
+class ImportView(Struct, frozen=True, rename="camel", kw_only=True):
     """The outcome of an import."""
 
     channels: list[str]
@@ -72,6 +87,8 @@ class ImportView(Struct, frozen=True, kw_only=True):
     """The names of the models that were created."""
     budgets: list[str]
     """The names of the budgets that were created."""
+    catalogue_priced: list[str]
+    """The names of the models whose prices are from the price catalogue."""
     change: int | None
     """The number of the change, by which all of it is undone; null: a dry run."""
 
@@ -79,8 +96,9 @@ class ImportView(Struct, frozen=True, kw_only=True):
 class ImportEndpoints:
     """The endpoint ``/api/agent/import``."""
 
-    def __init__(self, managed: ManagedImport, clock: Clock) -> None:
+    def __init__(self, managed: ManagedImport, clock: Clock, prices: PriceCatalogueService) -> None:
         self.managed = managed
+        self._prices = prices
         self._clock = clock
 
     async def add(self, call: Request) -> Response:
@@ -96,15 +114,36 @@ class ImportEndpoints:
                 for one in wanted.budgets
             ),
         )
+        priced: dict[str, GatewayModel] = {}
+        if wanted.catalogue_prices:
+            priced = await self._find_prices(entries)
+            models = tuple(priced.get(one.name, one) for one in entries.models)
+            entries = structs.replace(entries, models=models)
         request = parse_change_request(call)
         change = await self.managed.add(entries, request)
         view = ImportView(
             channels=[one.name for one in entries.channels],
             models=[one.name for one in entries.models],
             budgets=[one.name for one in entries.budgets],
+            catalogue_priced=list(priced),
             change=None if request.dry_run else change.number,
         )
         return Response(view, 201)
+
+    async def _find_prices(self, entries: ImportedEntries) -> dict[str, GatewayModel]:
+        """Return the models that have no prices with those of the catalogue, as far as listed."""
+        opened = await self._prices.open(entries.channels)
+        if opened is None:
+            return {}
+
+        def find() -> dict[str, GatewayModel]:
+            return {
+                one.name: take_listed_prices(one, listed)
+                for one in entries.models
+                if one.prices is None and (listed := opened.find_for_model(one))
+            }
+
+        return await asyncio.to_thread(find)
 
 
 def routes(endpoints: ImportEndpoints) -> tuple[Route, ...]:

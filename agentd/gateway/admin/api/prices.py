@@ -264,7 +264,7 @@ def routes(endpoints: PriceEndpoints) -> tuple[Route, ...]:
             "/api/agent/prices/refresh",
             endpoint=endpoints.refresh_catalogue,
             summary="Read the catalogue from the installed library again, which also happens"
-            " daily.",
+            " daily. Newer prices come with a newer library (pip install --upgrade genai-prices).",
             response_type=CatalogueView,
             errors=(BadRequest, Unavailable),
         ),
