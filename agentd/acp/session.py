@@ -17,8 +17,8 @@ from agentd.acp.permissions import make_question, read_decision
 from agentd.acp.prompts import DELETED, EditorPrompt, EditorPrompts
 from agentd.acp.servers import SessionServers
 from agentd.acp.transcript import Transcript
-from agentd.acp.updates import Update
-from agentd.core.errors import AgentdError, NotFound
+from agentd.acp.updates import Update, make_chunk
+from agentd.core.errors import AgentdError, Forbidden, NotFound
 from agentd.core.sse import ServerSentEvent
 
 log = logging.getLogger(__name__)
@@ -275,6 +275,8 @@ class EditorSession:
         path = f"/api/chat/{self.chat_id}/approvals/{approval['id']}"
         try:
             self._daemon.call("POST", path, decision)
+        except Forbidden as error:  # the question stays open for others
+            self.send_update(make_chunk("agent", f"{error.message}. {error.details}\n\n"))
         except AgentdError as error:
             log.warning("approval %d: %s", approval["id"], error.message)
 

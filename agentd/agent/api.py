@@ -28,9 +28,10 @@ from agentd.core.clock import Timestamp
 from agentd.core.errors import (
     BadRequest,
     Conflict,
+    Forbidden,
     NotFound,
 )
-from agentd.http.access import RouteGroup
+from agentd.http.access import RouteGroup, require_answers
 from agentd.http.request import Request, Response
 from agentd.http.routing import Route
 
@@ -235,6 +236,8 @@ class AgentEndpoints:
     async def change_settings(self, call: Request) -> Response:
         """Change the model, skill, system prompt or approval mode."""
         changes = call.parse_json(ChangeSettings)
+        if changes.approvals in ("auto", ""):  # allows what a person would be asked
+            require_answers(call.caller)
         if changes.skill and not await self._skills.is_known(changes.skill):
             raise NotFound(f"No skill is named {changes.skill[:100]!r}")
         chat_id = get_chat_id(call)
@@ -271,6 +274,9 @@ class AgentEndpoints:
     async def release_queue(self, call: Request) -> Response:
         """Release the queue."""
         chat_id = get_chat_id(call)
+        hold = (await self._chats.get(chat_id)).agent.hold
+        if hold and hold.kind == "budget":  # asked as a question, too
+            require_answers(call.caller)
         await self._chats.release_queue(chat_id, call.caller.identity)
         return Response(HeldView(chat_id, self._chats.get_summary(chat_id).held))
 
@@ -368,11 +374,12 @@ def _list_turn_routes(agent: AgentEndpoints) -> tuple[Route, ...]:
             RouteGroup.EXTENDED,
             agent.change_settings,
             "Change a chat's model, skill, system prompt, approval mode or work tree, and whether"
-            " its processes in the background go on when a turn ends.",
+            " its processes in the background go on when a turn ends. An API key needs the scope"
+            " answers for the approval mode auto, and to remove the chat's own mode.",
             operation_id="change_chat_settings",
             request_type=ChangeSettings,
             response_type=ChatSettingsView,
-            errors=(BadRequest, NotFound, Conflict),
+            errors=(BadRequest, Forbidden, NotFound, Conflict),
             section="4, extended surface",
         ),
         Route(
@@ -418,11 +425,12 @@ def _list_approval_routes(agent: AgentEndpoints) -> tuple[Route, ...]:
             "/api/chat/{chatId}/approvals/{approvalId}",
             RouteGroup.EXTENDED,
             agent.decide_approval,
-            "Allow or deny a question of the agent.",
+            "Allow or deny a question of the agent; an API key needs the scope answers.",
             operation_id="decide_approval",
+            needs_answers=True,
             request_type=DecideApproval,
             response_type=ApprovalView,
-            errors=(BadRequest, NotFound),
+            errors=(BadRequest, Forbidden, NotFound),
             section="4, extended surface",
         ),
     )
@@ -447,10 +455,11 @@ def _hold_routes(agent: AgentEndpoints) -> tuple[Route, ...]:
             "/api/MessageQueue/{chatId}/release",
             RouteGroup.EXTENDED,
             agent.release_queue,
-            "Release the queue, whatever the reason for its hold.",
+            "Release the queue, whatever the reason for its hold. If that is a budget, an API key"
+            " needs the scope answers.",
             operation_id="release_queue",
             response_type=HeldView,
-            errors=(NotFound,),
+            errors=(Forbidden, NotFound),
             section="4, extended surface",
         ),
     )

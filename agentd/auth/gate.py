@@ -40,6 +40,10 @@ class ApiKeyMatcher(Protocol):
         """Return the name of a valid API key, or ``None``."""
         ...
 
+    def may_answer(self, name: str) -> bool:
+        """Return whether the API key of this name has the scope ``answers``."""
+        ...
+
 
 class SessionLookup(Protocol):
     """The sessions of users who are signed in."""
@@ -122,7 +126,7 @@ class Gate:
         name = self._keys.match(keys.pop()) if len(keys) == 1 else None
         if name is None:
             raise Unauthorized(INVALID_KEY)
-        return Caller("key", name, "manager")
+        return Caller("key", name, "manager", may_answer=self._keys.may_answer(name))
 
     def _authenticate_access_key(self, key: str | None, address: str) -> Caller:
         if key is None:

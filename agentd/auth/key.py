@@ -41,6 +41,8 @@ class NamedKey(Struct, frozen=True):
     created: Annotated[str, Meta(min_length=1, max_length=40)]
     created_by: Annotated[str, Meta(max_length=200)] = ""
     """The creator: ``key:laptop``, ``user:ann`` or ``cli``; empty: unknown."""
+    answers: bool = True
+    """False: the key may not decide what agents ask people (the scope ``answers``)."""
 
     def __post_init__(self) -> None:
         if self.name.lower() == ENVIRONMENT:
@@ -65,10 +67,12 @@ class Renewal(Struct, frozen=True):
     """The digest of the old key, which is valid until the new one is delivered."""
 
 
-def issue_key(name: str, created: Timestamp, by: str = "") -> tuple[str, NamedKey]:
+def issue_key(
+    name: str, created: Timestamp, by: str = "", *, answers: bool = True
+) -> tuple[str, NamedKey]:
     """Return a new key, to be shown once, and what is stored of it."""
     key, salt = ids.generate_key(), ids.generate_salt()
-    return key, NamedKey(name, salt, hash_key(salt, key.encode()), created, by)
+    return key, NamedKey(name, salt, hash_key(salt, key.encode()), created, by, answers)
 
 
 def find_descendants(keys: Iterable[NamedKey], name: str) -> tuple[str, ...]:
@@ -117,8 +121,8 @@ class KeyRing:
     ``environment`` is the hash in ``AGENT_API_KEY``, or empty. ``defined`` means that the file
     defines keys, though none of them may be valid (revoked, or the file is damaged): the remote
     API is then configured, so that callers get 401 instead of "disabled". ``is_configured`` is
-    whether there is any source of keys, ``digests`` the digest of each key by name; ``renewals``
-    are old keys that are still valid.
+    whether there is any source of keys, ``digests`` the digest of each key by name, ``silent`` the
+    names of keys without the scope ``answers``; ``renewals`` are old keys that are still valid.
     """
 
     def __init__(
@@ -132,6 +136,7 @@ class KeyRing:
         kept = list(named)
         self.is_configured = bool(environment or kept or defined)
         self.digests = {key.name: key.sha256 for key in kept}
+        self.silent = frozenset(key.name for key in kept if not key.answers)
         self._environment = bytes.fromhex(environment)
         secrets = [(key.salt, key.sha256, key.name) for key in kept]
         secrets += [(one.salt, one.sha256, one.name) for one in renewals]
@@ -143,6 +148,10 @@ class KeyRing:
         """Return the name of a valid key, or ``None``."""
         found = self.find(presented)
         return found[0] if found else None
+
+    def may_answer(self, name: str) -> bool:
+        """Return whether the key of this name has the scope ``answers``."""
+        return name not in self.silent
 
     def find(self, presented: str) -> tuple[str, str] | None:
         """Return the name and the digest of a valid key, or ``None``.

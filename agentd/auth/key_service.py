@@ -140,6 +140,8 @@ class KeyInfo(Struct, frozen=True, rename="camel"):
     """The keys that it made, directly or through others: they can be revoked with it."""
     access_keys: tuple[AccessKeyRef, ...] = ()
     """The access keys of the model gateway that it or those made: they can be revoked with it."""
+    answers: bool = True
+    """True if it may decide what agents ask people."""
 
 
 def describe_keys(
@@ -159,6 +161,7 @@ def describe_keys(
             key.created_by,
             children,
             find_gateway_keys(access_keys, (key.name, *children)),
+            key.answers,
         )
 
     return [describe(key) for key in contents.named]
@@ -168,8 +171,8 @@ class KeyService:
     """Loads and changes the API keys, and reports which keys became invalid.
 
     ``environment`` is the hash of ``AGENT_API_KEY`` or empty. ``on_change`` is called after every
-    change since the start with the names of the keys that are no longer valid, so that their live
-    connections can be closed.
+    change since the start with the names of the keys that are no longer valid or lost the scope
+    ``answers``, so that their live connections can be closed.
     """
 
     def __init__(
@@ -246,6 +249,10 @@ class KeyService:
                 self._complete_renewal(name, digest)
         return name
 
+    def may_answer(self, name: str) -> bool:
+        """Return whether the key of this name has the scope ``answers``."""
+        return self._ring.may_answer(name)
+
     async def ensure_current(self) -> None:
         """Reload the keys if their file has changed; costs one ``stat`` (5 µs) otherwise.
 
@@ -268,10 +275,10 @@ class KeyService:
             self._contents, self._uses, await self._run_in_thread(self._store.load_access_keys)
         )
 
-    async def generate(self, name: str, by: str = "") -> str:
+    async def generate(self, name: str, by: str = "", *, answers: bool = True) -> str:
         """Return a new key for a new name; only its hash is stored."""
         check_name(name)
-        key, stored = issue_key(name, self._clock.now(), by)
+        key, stored = issue_key(name, self._clock.now(), by, answers=answers)
         await self._change(lambda: self._store.add(stored))
         return key
 
@@ -360,9 +367,11 @@ class KeyService:
         before = self._ring
         self._ring = KeyRing(self._environment, valid, defined=defined, renewals=renewals)
         self._contents = contents
-        if before.digests != self._ring.digests and self._started:
+        changed = before.digests != self._ring.digests or before.silent != self._ring.silent
+        if changed and self._started:
             lost = before.digests.items() - self._ring.digests.items()
-            self._on_change(frozenset(name for name, _ in lost))
+            silenced = (self._ring.silent - before.silent) & before.digests.keys()
+            self._on_change(frozenset(name for name, _ in lost) | silenced)
 
     def _save_last_used(self) -> None:
         """Start writing the last uses, without waiting for the disk."""

@@ -164,6 +164,10 @@ class KeyFile:
                     f" 'agentd keys regenerate {key.name}' replaces it"
                 )
             values = {name: one for name, one in msgspec.structs.asdict(key).items() if one}
+            if key.answers:  # the default
+                del values["answers"]
+            else:
+                values["answers"] = False
             edit(lambda text: text.append_item(("keys",), values), (*keys, key))
 
     def renew(self, key: NamedKey) -> None:
@@ -186,6 +190,7 @@ class KeyFile:
                 f"key:{key.name}",
             ):  # a key that renews itself has no new creator
                 key = msgspec.structs.replace(key, created_by=keys[index].created_by)
+            key = msgspec.structs.replace(key, answers=keys[index].answers)
             values = {"salt": key.salt, "sha256": key.sha256, "created": key.created}
             if key.created_by:
                 values["created_by"] = key.created_by

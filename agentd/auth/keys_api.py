@@ -10,8 +10,15 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from agentd.auth.key_service import KeyInfo, KeyService, RevocationResult
-from agentd.core.errors import BadRequest, ConfigError, Conflict, NotFound, Unavailable
-from agentd.http.access import RouteGroup
+from agentd.core.errors import (
+    BadRequest,
+    ConfigError,
+    Conflict,
+    Forbidden,
+    NotFound,
+    Unavailable,
+)
+from agentd.http.access import RouteGroup, require_answers
 from agentd.http.parameters import make_choice_parameter
 from agentd.http.request import Request, Response
 from agentd.http.routing import Route
@@ -26,9 +33,11 @@ class KeysView(Struct, frozen=True):
 
 
 class GenerateKey(Struct, frozen=True):
-    """The name of the device or program that gets the key."""
+    """The name of the device or program that gets the key, and what it may do."""
 
     name: Annotated[str, Meta(pattern="^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+    answers: bool = True
+    """False: the key may not decide what agents ask people (the scope ``answers``)."""
 
 
 class NewKeyView(Struct, frozen=True):
@@ -49,15 +58,21 @@ class KeyEndpoints:
         return Response(KeysView(await self._keys.list_keys(), self._keys.problem))
 
     async def generate_key(self, call: Request) -> Response:
-        """Make a key for a new name."""
+        """Make a key for a new name; no key makes one that may do more."""
         payload = call.parse_json(GenerateKey)
+        if payload.answers:
+            require_answers(call.caller)
         with _report_file_problems():
-            key = await self._keys.generate(payload.name, call.caller.identity)
+            key = await self._keys.generate(
+                payload.name, call.caller.identity, answers=payload.answers
+            )
         return Response(NewKeyView(payload.name, key), 201)
 
     async def regenerate_key(self, call: Request) -> Response:
         """Replace the key of a name."""
         name = call.get_name()
+        if self._keys.may_answer(name):  # its caller would have such a key
+            require_answers(call.caller)
         with _report_file_problems():
             key = await self._keys.regenerate(name, call.caller.identity)
         return Response(
@@ -108,11 +123,12 @@ def routes(endpoints: KeyEndpoints) -> tuple[Route, ...]:
             "/api/keys",
             _GROUP,
             endpoints.generate_key,
-            "Make an API key for a new name; it is shown only this once.",
+            "Make an API key for a new name; it is shown only this once. A key without the scope"
+            " answers makes only keys without it.",
             request_type=GenerateKey,
             response_type=NewKeyView,
             status=201,
-            errors=(BadRequest, Conflict, Unavailable),
+            errors=(BadRequest, Forbidden, Conflict, Unavailable),
             section="5, rule 3",
         ),
         Route(
@@ -120,9 +136,10 @@ def routes(endpoints: KeyEndpoints) -> tuple[Route, ...]:
             f"{_KEY}/regenerate",
             _GROUP,
             endpoints.regenerate_key,
-            "Replace the API key of a name; the old key is no longer valid.",
+            "Replace the API key of a name; the old key is no longer valid. The new one may do the"
+            " same.",
             response_type=NewKeyView,
-            errors=(NotFound, Conflict, Unavailable),
+            errors=(Forbidden, NotFound, Conflict, Unavailable),
             section="5, rule 3",
         ),
         Route(

@@ -11,7 +11,7 @@ from typing import Any, Self
 from urllib.parse import quote, urlsplit
 
 from agentd.app.state import DaemonInfo, read_daemon_info
-from agentd.core.errors import AgentdError, NotFound, Unauthorized, Unavailable
+from agentd.core.errors import AgentdError, Forbidden, NotFound, Unauthorized, Unavailable
 from agentd.core.sse import ServerSentEvent, SseReader
 from agentd.storage.layout import Layout
 
@@ -237,6 +237,8 @@ def _make_unreachable_error(url: str) -> Unavailable:
 def _raise_for_status(status: int, content: dict[str, Any]) -> None:
     if status == 401:
         raise Unauthorized(content["message"], "Make a key with: agentd keys generate NAME")
+    if status == 403:
+        raise Forbidden(content["message"], content["details"])
     if status == 404:
         raise NotFound(content["message"], content["details"])
     if status in (429, 503):

@@ -18,6 +18,7 @@ from agentd.gateway.keys.file import AccessKeyFile
 EXAMPLES = """\
 examples:
   export AGENTD_KEY=$(agentd keys generate laptop)   the key is shown only now
+  agentd keys generate ci --no-answers       a key that cannot decide what agents ask people
   agentd keys list
   agentd keys regenerate laptop              a new key; the old one is refused at once
   agentd keys revoke laptop                  a running daemon refuses it from the next request on
@@ -49,6 +50,13 @@ def add_parser(commands: Subcommands) -> None:
         one = verbs.add_parser(verb, help=description, description=to_sentence(description))
         one.add_argument("name", metavar="NAME", help="name of the device or program")
         add_json_option(one)
+        if verb == "generate":
+            one.add_argument(
+                "--no-answers",
+                dest="answers",
+                action="store_false",
+                help="the key may not decide what agents ask people",
+            )
         if verb == "revoke":
             one.add_argument(
                 "--with-children",
@@ -108,10 +116,12 @@ def _format_names(keys: tuple[AccessKeyRef, ...]) -> str:
 def _issue(file: KeyFile, args: argparse.Namespace) -> None:
     """Make a key and print it, alone on the last line of standard output."""
     check_name(args.name)
-    secret, key = issue_key(args.name, SystemClock().now(), "cli")
+    at = SystemClock().now()
     if args.verb == "generate":
+        secret, key = issue_key(args.name, at, "cli", answers=args.answers)
         file.add(key)
     else:
+        secret, key = issue_key(args.name, at, "cli")
         file.renew(key)
     if args.json:
         print(json.dumps({"name": key.name, "key": secret, "created": key.created}), flush=True)
@@ -130,11 +140,12 @@ def _list(file: KeyFile, *, as_json: bool) -> None:
     if as_json:
         print(json.dumps(msgspec.to_builtins(keys)))
     elif keys:
-        print_table([("NAME", "CREATED", "LAST USED", "MADE BY"), *map(_format_row, keys)])
+        head = ("NAME", "ANSWERS", "CREATED", "LAST USED", "MADE BY")
+        print_table([head, *map(_format_row, keys)])
     else:
         print("no keys; make one with: agentd keys generate NAME", file=sys.stderr)
 
 
-def _format_row(key: KeyInfo) -> tuple[str, str, str, str]:
+def _format_row(key: KeyInfo) -> tuple[str, ...]:
     used = "revoked" if key.revoked else key.last_used or "never"
-    return key.name, key.created, used, key.created_by
+    return key.name, "yes" if key.answers else "no", key.created, used, key.created_by

@@ -5,6 +5,8 @@ from typing import Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 
+from agentd.core.errors import Forbidden
+
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 """The methods that change nothing."""
 
@@ -63,6 +65,8 @@ class Caller(Struct, frozen=True):
     """The id of the access key, for requests to the model gateway; not a secret."""
     scope: ManagementScope = "all"
     """What a management key may do; of others only the role counts."""
+    may_answer: bool = True
+    """False for an API key without the scope ``answers``."""
 
     @property
     def identity(self) -> str:
@@ -106,6 +110,16 @@ def get_scopes(method: str, path: str) -> tuple[ManagementScope, ...]:
     if method in SAFE_METHODS:
         scopes.insert(0, "read")
     return tuple(scopes)
+
+
+def require_answers(caller: Caller) -> None:
+    """Raise ``Forbidden`` for an API key that may not decide what agents ask people."""
+    if not caller.may_answer:
+        raise Forbidden(
+            'This needs an API key with the scope "answers"',
+            f'The key "{caller.name}" was made without it: a person decides this in the browser,'
+            " or with another key.",
+        )
 
 
 def has_role(role: Role, least: Role) -> bool:

@@ -7,19 +7,24 @@ from tornado.httputil import HTTPHeaders, RequestStartLine
 
 from agentd.core.errors import (
     BadRequest,
-    Forbidden,
     MethodNotAllowed,
     RouteNotFound,
     UnsupportedMedia,
     WrongHost,
     suggest_name,
 )
-from agentd.http.access import ANONYMOUS, Caller, Credentials, RouteGroup, has_role
+from agentd.http.access import ANONYMOUS, Caller, Credentials, RouteGroup
 from agentd.http.context import ServerContext
 from agentd.http.cookies import NO_TOKEN, check_csrf
 from agentd.http.errors import BEARER_CHALLENGE, KEY_CHALLENGE
 from agentd.http.request import Request
-from agentd.http.routing import HUB_PATH, STRICT_QUERY_GROUPS, ErrorRenderer, Route
+from agentd.http.routing import (
+    HUB_PATH,
+    STRICT_QUERY_GROUPS,
+    ErrorRenderer,
+    Route,
+    check_permission,
+)
 
 _ACCESS_KEYS = ("X-Api-Key", "X-Goog-Api-Key", "Api-Key")
 """The headers in which clients of model APIs send their key, beside ``Authorization: Bearer``."""
@@ -155,15 +160,7 @@ class RequestHead:
 
     def check_permission(self, route: Route) -> None:
         """Raise ``Forbidden`` if the caller of the last ``authenticate`` may not call the route."""
-        caller = self._caller
-        if not has_role(caller.role, route.min_role):
-            raise Forbidden(f"This needs the role {route.min_role}", f"Yours is {caller.role}.")
-        if caller.kind == "management" and caller.scope not in route.allowed_scopes:
-            needed = " or ".join(f'"{scope}"' for scope in route.allowed_scopes)
-            raise Forbidden(
-                f"This needs a management key of the scope {needed}",
-                f'The scope of "{caller.name}" is "{caller.scope}".',
-            )
+        check_permission(self._caller, route)
 
     def _build_not_found(self) -> RouteNotFound:
         """Return the error for an unknown path, with a suggestion from the same route group.

@@ -11,8 +11,17 @@ from typing import Protocol, TypeAlias
 
 from msgspec import Struct
 
-from agentd.core.errors import AgentdError
-from agentd.http.access import ManagementScope, Role, RouteGroup, get_min_role, get_scopes
+from agentd.core.errors import AgentdError, Forbidden
+from agentd.http.access import (
+    Caller,
+    ManagementScope,
+    Role,
+    RouteGroup,
+    get_min_role,
+    get_scopes,
+    has_role,
+    require_answers,
+)
 from agentd.http.errors import ErrorKind
 from agentd.http.request import Request, Response
 
@@ -127,6 +136,8 @@ class Route(Struct, frozen=True):
     scopes: tuple[ManagementScope, ...] = ()
     """The scopes of management keys that may call it, if they differ from those of its method and
     path."""
+    needs_answers: bool = False
+    """True if an API key needs the scope ``answers`` for it."""
     max_body: int = JSON_LIMIT
     """The most bytes of a body that is not streamed."""
     error_renderer: ErrorRenderer | None = None
@@ -157,6 +168,20 @@ class Route(Struct, frozen=True):
     def allowed_scopes(self) -> tuple[ManagementScope, ...]:
         """The scopes of management keys that may call it."""
         return self.scopes or get_scopes(self.method, self.path)
+
+
+def check_permission(caller: Caller, route: Route) -> None:
+    """Raise ``Forbidden`` if the caller may not call the route."""
+    if not has_role(caller.role, route.min_role):
+        raise Forbidden(f"This needs the role {route.min_role}", f"Yours is {caller.role}.")
+    if caller.kind == "management" and caller.scope not in route.allowed_scopes:
+        needed = " or ".join(f'"{scope}"' for scope in route.allowed_scopes)
+        raise Forbidden(
+            f"This needs a management key of the scope {needed}",
+            f'The scope of "{caller.name}" is "{caller.scope}".',
+        )
+    if route.needs_answers:
+        require_answers(caller)
 
 
 class _Node(Struct):

@@ -8,11 +8,11 @@ from urllib.parse import quote, urlencode
 
 from msgspec.structs import replace
 
-from agentd.core.errors import Forbidden, TooLarge
-from agentd.http.access import SAFE_METHODS, has_role
+from agentd.core.errors import TooLarge
+from agentd.http.access import SAFE_METHODS
 from agentd.http.json_body import encode_json
 from agentd.http.request import Request, Response
-from agentd.http.routing import Route
+from agentd.http.routing import Route, check_permission
 
 MAX_ANSWER_BYTES = 8 * 1024 * 1024
 
@@ -38,13 +38,10 @@ class RouteCaller:
     ) -> bytes:
         """Return the body of a route's answer to the caller of ``request``.
 
-        Raises what the endpoint raises, and ``Forbidden`` if the caller's role does not suffice.
+        Raises what the endpoint raises, and ``Forbidden`` if the caller may not call it.
         What changes something is finished even if the caller leaves.
         """
-        if not has_role(request.caller.role, route.min_role):
-            raise Forbidden(
-                f"This needs the role {route.min_role}", f"Yours is {request.caller.role}."
-            )
+        check_permission(request.caller, route)
         path = route.path
         for name, value in path_params.items():
             path = path.replace(f"{{{name}}}", quote(value, safe=""))

@@ -191,8 +191,8 @@ class McpServer:
             case Immediate():
                 result, seconds = action.result, action.cache_seconds
             case ListTools():
-                role = client.request.caller.role
-                tools = await asyncio.to_thread(self._tools.list_descriptions, role)
+                caller = client.request.caller
+                tools = await asyncio.to_thread(self._tools.list_descriptions, caller)
                 result, seconds = {"tools": tools}, _TOOLS_CACHE_SECONDS
             case CallTool():
                 result = await self._call_tool(action, client.request)
@@ -281,7 +281,7 @@ def _read_wait(action: CallTool, client: McpCaller) -> WaitCall:
         chat_id=chat_id,
         seconds=seconds,
         progress_token=action.progress_token,
-        can_ask=client.profile.can_ask,
+        can_ask=client.profile.can_ask and client.request.caller.may_answer,
         session=client.session,
         answers=find_answers(action.input_responses),
     )

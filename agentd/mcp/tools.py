@@ -5,10 +5,10 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import Struct, structs
 
-from agentd.core.errors import BadRequest, suggest_name
-from agentd.http.access import Role, has_role
+from agentd.core.errors import BadRequest, Forbidden, suggest_name
+from agentd.http.access import Caller
 from agentd.http.contract import Contract, list_parameters
-from agentd.http.routing import Route
+from agentd.http.routing import Route, check_permission
 from agentd.mcp.messages import JsonObject
 from agentd.mcp.route_caller import RouteCaller
 
@@ -237,14 +237,14 @@ class ToolCatalog:
         spec = self._specs.get(name)
         return (spec, self._routes[name]) if spec else None
 
-    def list_descriptions(self, role: Role) -> list[JsonObject]:
-        """List the tools that a role may use. Blocks when it is called for the first time."""
+    def list_descriptions(self, caller: Caller) -> list[JsonObject]:
+        """List the tools that a caller may use. Blocks when it is called for the first time."""
         if self._described is None:
             self._described = self._describe_all()
         allowed = [
             self._described[name]
             for name, route in self._routes.items()
-            if has_role(role, route.min_role)
+            if _may_call(caller, route)
         ]
         return [_WAIT_TOOL, *allowed]
 
@@ -254,6 +254,14 @@ class ToolCatalog:
             name: _describe(spec, self._routes[name], contract)
             for name, spec in self._specs.items()
         }
+
+
+def _may_call(caller: Caller, route: Route) -> bool:
+    try:
+        check_permission(caller, route)
+    except Forbidden:
+        return False
+    return True
 
 
 def read_arguments(spec: ToolSpec, route: Route, arguments: Mapping[str, object]) -> ToolArguments:

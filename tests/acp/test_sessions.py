@@ -218,6 +218,25 @@ def test_the_editor_decides(
     assert not editor.requests
 
 
+def test_an_editor_whose_key_may_not_answer_is_told_and_the_question_stays(
+    house: Serving, start: Start
+) -> None:
+    editor = start(key=house.new_key("editor", answers=False))
+    editor.begin()
+    session = editor.open()
+    asked = editor.ask(session, "run ls")
+    request = editor.read_request()
+    editor.respond(request, outcome={"outcome": "selected", "optionId": "allow"})
+    editor.read_until(lambda: "answers" in editor.reply)
+    (still_open,) = house.client().get("/api/chat/approvals")["approvals"]
+    path = f"/api/chat/{session}/approvals/{still_open['id']}"
+    house.client().post(path, {"decision": "deny"})
+    assert editor.read_answer(asked)["result"] == {"stopReason": "end_turn"}
+    assert editor.reply.endswith("denied: A person denied it.")
+    error = editor.refuse("session/set_mode", sessionId=session, modeId="auto")
+    assert "answers" in error["message"]
+
+
 def test_an_answer_elsewhere_withdraws_the_request(house: Serving, editor: Editor) -> None:
     session = editor.open()
     asked = editor.ask(session, "run ls")

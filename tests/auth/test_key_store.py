@@ -65,6 +65,19 @@ def test_what_is_added_is_read_back(file, layout):
     assert stat.S_IMODE(os.stat(layout.state).st_mode) == 0o700
 
 
+def test_a_key_without_the_scope_answers_stays_so_when_it_is_regenerated(file, layout):
+    file.add(issue_key("laptop", AT)[1])
+    file.add(issue_key("ci", AT, answers=False)[1])
+    assert Path(layout.keys).read_text().count("answers: false") == 1
+    assert "answers: true" not in Path(layout.keys).read_text()
+    file.renew(issue_key("ci", AT)[1])
+    file.renew(issue_key("laptop", AT)[1])
+    assert [(one.name, one.answers) for one in file.read().named] == [
+        ("laptop", True),
+        ("ci", False),
+    ]
+
+
 def test_a_name_is_taken_once(file):
     file.add(LAPTOP)
     with pytest.raises(Conflict, match="regenerate laptop"):

@@ -48,6 +48,18 @@ def test_generate_prints_the_key_alone_on_the_last_line_and_only_once(capsys, fo
     assert all(key not in path.read_text() for path in folder.rglob("*") if path.is_file())
 
 
+def test_a_key_can_be_made_without_the_scope_answers(capsys):
+    main(["keys", "generate", "laptop"])
+    main(["keys", "generate", "ci", "--no-answers"])
+    capsys.readouterr()
+    main(["keys", "list"])
+    rows = [line.split()[:2] for line in capsys.readouterr().out.splitlines()]
+    assert rows == [["NAME", "ANSWERS"], ["laptop", "yes"], ["ci", "no"]]
+    main(["keys", "list", "--json"])
+    listed = json.loads(capsys.readouterr().out)
+    assert [one["answers"] for one in listed] == [True, False]
+
+
 def test_a_key_can_be_regenerated_and_revoked(capsys):
     main(["keys", "generate", "laptop"])
     first = capsys.readouterr().out.strip()
@@ -78,8 +90,8 @@ def test_the_list_shows_names_and_no_hash(capsys):
     capsys.readouterr()
     main(["keys", "list"])
     head, row = capsys.readouterr().out.splitlines()
-    assert head.split() == ["NAME", "CREATED", "LAST", "USED", "MADE", "BY"]
-    assert re.fullmatch(r"laptop  \S+Z  never      cli", row)
+    assert head.split() == ["NAME", "ANSWERS", "CREATED", "LAST", "USED", "MADE", "BY"]
+    assert re.fullmatch(r"laptop  yes      \S+Z  never      cli", row)
 
 
 def test_json_is_for_programs(capsys):

@@ -291,6 +291,41 @@ def test_a_wait_ends_with_a_question_that_a_tool_answers(mcp: McpHandClient) -> 
     assert mcp.call_tool("answer_question", **answer)["isError"] is True
 
 
+def test_a_key_without_the_scope_answers_sees_questions_and_answers_none(
+    house: Serving, connect: Connect
+) -> None:
+    for revision in REVISIONS:
+        key = house.new_key(f"silent-{revision}", answers=False)
+        mcp = connect(revision, key=key, capabilities=CAN_ASK)
+        offered = {one["name"] for one in mcp.call("tools/list").result["tools"]}
+        assert "list_questions" in offered
+        assert "answer_question" not in offered
+        chat = create_chat(mcp, "run ls")
+        outcome = wait_for(mcp, chat)  # its person is not asked either
+        (question,) = outcome["questions"]
+        answer = {"chatId": chat, "approvalId": question["id"], "decision": "allow"}
+        refused = mcp.call_tool("answer_question", **answer)
+        assert refused["isError"] is True
+        assert '"answers"' in refused["content"][0]["text"]
+        (still_open,) = house.client().get(f"/api/chat/{chat}/approvals")["approvals"]
+        assert still_open["id"] == question["id"]
+        house.client().post(f"/api/chat/{chat}/approvals/{question['id']}", {"decision": "deny"})
+
+
+def test_an_answer_in_a_repeated_call_needs_the_scope_too(house: Serving, connect: Connect) -> None:
+    mcp = connect(SESSIONLESS, capabilities=CAN_ASK)
+    chat = create_chat(mcp, "run ls")
+    params = {"name": WAIT, "arguments": {"chatId": chat}}
+    (name,) = mcp.call("tools/call", **params).result["inputRequests"]
+    silent = connect(SESSIONLESS, key=house.new_key("silent", answers=False), capabilities=CAN_ASK)
+    allowed = {"action": "accept", "content": {"decision": "allow"}}
+    refused = silent.call("tools/call", **params, inputResponses={name: allowed}).result
+    assert refused["isError"] is True
+    assert '"answers"' in refused["content"][0]["text"]
+    denied = mcp.call("tools/call", **params, inputResponses={name: {"action": "decline"}}).result
+    assert denied["structuredContent"]["reply"].startswith("denied")
+
+
 def test_progress_comes_while_the_turn_runs(house: Serving, mcp: McpHandClient) -> None:
     house.engine.hold()
     chat = create_chat(mcp, "Slow")

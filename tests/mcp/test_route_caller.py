@@ -71,9 +71,9 @@ async def test_a_viewer_reads_and_changes_nothing() -> None:
 
 def test_a_viewer_is_offered_what_only_reads() -> None:
     catalog = ToolCatalog(RouteCaller(EVERY))
-    offered = {one["name"] for one in catalog.list_descriptions("viewer")}
+    offered = {one["name"] for one in catalog.list_descriptions(make_request("viewer").caller)}
     assert offered == {WAIT, *(one.name for one in TOOLS if one.method == "GET")}
-    everything = {one["name"] for one in catalog.list_descriptions("manager")}
+    everything = {one["name"] for one in catalog.list_descriptions(make_request().caller)}
     assert everything == {WAIT, *(one.name for one in TOOLS)} == set(catalog.names)
 
 

@@ -251,9 +251,9 @@ class Serving:
         """The port that it listens on."""
         return urlsplit(self.url).port or 0
 
-    def new_key(self, name: str) -> str:
+    def new_key(self, name: str, *, answers: bool = True) -> str:
         """Add a named key, as ``agentd keys generate`` does: through the file."""
-        key, kept = issue_key(name, "2026-01-01T00:00:00.000Z")
+        key, kept = issue_key(name, "2026-01-01T00:00:00.000Z", answers=answers)
         KeyFile(self.layout).add(kept)
         return key
 

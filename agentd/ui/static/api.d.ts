@@ -1120,6 +1120,7 @@ export type GatewaySettingsView = {
 
 export type GenerateKey = {
   name: string;
+  answers?: boolean;
 };
 
 export type GitStatusView = {
@@ -1277,6 +1278,7 @@ export type KeyInfo = {
   createdBy: string;
   children: string[];
   accessKeys: AccessKeyRef[];
+  answers: boolean;
 };
 
 export type KeyLimitsPatch = {

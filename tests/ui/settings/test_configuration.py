@@ -67,6 +67,21 @@ def test_a_key_is_shown_once_and_what_it_opened_ends_when_it_is_revoked(
     assert site.client(key).get("/api/remote/bots").status == 401
 
 
+def test_a_key_is_made_that_may_not_answer_questions(ada: Person, site: Serving) -> None:
+    page = ada.open(CONFIGURATION)
+    page.get_by_role("button", name="Generate key").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Name").fill("ci")
+    dialog.get_by_label("May answer agents' questions").uncheck()
+    dialog.get_by_role("button", name="Generate key").click()
+    key = page.get_by_role("textbox", name="Key").inner_text()
+    page.get_by_role("button", name="Done").click()
+    expect(find_row(page, "Access keys", "ci")).to_contain_text("no answers")
+    chat = site.client(key).create_chat()
+    refused = site.client(key).put(f"/api/chat/{chat}/settings", {"approvals": "auto"})
+    assert refused.status == 403
+
+
 def test_a_key_is_refused_in_place_and_the_name_stays(ada: Person, site: Serving) -> None:
     site.new_key("taken")
     page = ada.open(CONFIGURATION)

@@ -13,7 +13,7 @@ import { card, failureLine, follow, labelled, longList, makerOf, sendForm } from
 
 /**
  * @typedef {{ name: string, created: string, lastUsed: string | null, revoked: boolean, createdBy: string,
- *   children: string[], accessKeys: { name?: string }[] }} Key
+ *   children: string[], accessKeys: { name?: string }[], answers?: boolean }} Key
  */
 
 const EXAMPLE = `curl -H "X-API-Key: $AGENTD_KEY" \\\n  ${location.origin}/api/remote/bots`;
@@ -36,6 +36,7 @@ export function keysCard() {
     return el("li", null,
       el("span", { class: "name" }, el("b", null, key.name),
         key.revoked ? el("span", { class: "chip" }, "revoked") : null,
+        key.answers === false ? el("span", { class: "chip", title: "It cannot decide what agents ask." }, "no answers") : null,
         key.children.length ? el("span", { class: "chip", title: key.children.join(", ") }, `made ${counted(key.children.length, "key")}`) : null),
       el("small", null, `Made ${when(key.created)}${key.createdBy ? ` by ${makerOf(key.createdBy)}` : ""} · `, used),
       el("span", { class: "ends" }, may("manager")
@@ -62,14 +63,16 @@ function when(moment) {
 async function generate(reload) {
   await openDialog("Generate key", (close) => {
     const name = el("input", { class: "input", autofocus: true, required: true, maxlength: 64, pattern: "[A-Za-z0-9][A-Za-z0-9._\\-]*", autocapitalize: "none", spellcheck: "false" });
+    const answers = el("input", { type: "checkbox", checked: true });
     const send = async () => {
-      const made = await post("/api/keys", { name: name.value.trim() });
+      const made = await post("/api/keys", { name: name.value.trim(), answers: answers.checked });
       close();
       reload();
       await showOnce(made.name, made.key, EXAMPLE);
     };
     return [sendForm({ action: "Generate key", oncancel: () => close(), send },
-      labelled("Name", name, "The device or program that will use it: letters, digits, dots, dashes."))];
+      labelled("Name", name, "The device or program that will use it: letters, digits, dots, dashes."),
+      el("label", { class: "checked" }, answers, el("span", null, "May answer agents' questions: allow or deny what they ask for, and release spent budgets")))];
   });
 }
 
