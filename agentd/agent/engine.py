@@ -42,7 +42,7 @@ class TurnRequest(Struct, frozen=True):
     command: tuple[str, ...] = ()
     """The program of an external engine with its arguments; empty: the engine's default."""
     images: tuple[ImagePart, ...] = ()
-    """The prompt's images, for programs that take their bytes; the prompt names their files."""
+    """The prompt's images, as bytes; the prompt names their files."""
     output_schema: str = ""
     """The JSON Schema that the reply has to fit, as JSON; empty: any text will do."""
     priced: bool = False

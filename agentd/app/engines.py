@@ -104,6 +104,7 @@ def _build_folder_engines(
         terminal,
         open_mcp=partial(mcp.open_turn, root),
         open_hooks=partial(hooks.open_turn, root, terminal.run_hook),
+        read_images=partial(read_named_images, root),
     )
 
     def get_limits() -> TurnLimits:

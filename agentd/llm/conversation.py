@@ -160,6 +160,9 @@ class Conversation(Struct, frozen=True, kw_only=True):
     the most tokens of thinking, for models that do not know words."""
     show_thinking: bool = False
     """Ask for a summary of the thinking where the supplier hides it unless asked for one."""
+    keep_thinking: bool = False
+    """Ask for the thinking in the form in which it has to be sent back, where the supplier gives it
+    only to those who ask."""
     temperature: float | None = None
     top_p: float | None = None
     """Sample only from the likeliest words whose probabilities add up to this."""

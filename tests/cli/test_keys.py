@@ -108,6 +108,7 @@ def test_json_is_for_programs(capsys):
         "createdBy": "cli",
         "children": [],
         "accessKeys": [],
+        "answers": True,
     }
     main(["keys", "revoke", "laptop", "--json"])
     assert json.loads(capsys.readouterr().out) == {

@@ -146,7 +146,9 @@ def _build_item(part: Part, request: Request, number: int, index: int) -> dict[s
             return _build_search(part, request, place)
         case Think(text, signature):
             summary = [{"type": "summary_text", "text": text}]
-            hidden = {"summary": summary, "encrypted_content": signature}
+            hidden: dict[str, Any] = {"summary": summary}
+            if "reasoning.encrypted_content" in request.body.get("include", ()):
+                hidden["encrypted_content"] = signature
             return {"type": "reasoning", "id": f"rs_{place}", **hidden}
         case Call(name):
             free = request.tools.get(name) == "custom"

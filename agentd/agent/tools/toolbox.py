@@ -71,6 +71,7 @@ from agentd.agent.tools.safe_write import PlacedPatch
 from agentd.agent.tools.web import WebFetcher, check_url
 from agentd.chats.approval import ApprovalKind
 from agentd.core.errors import BadRequest, Forbidden, NotFound
+from agentd.llm.conversation import ImagePart
 from agentd.system.folder import Place, ProtectedPath
 
 OpenMcpTools: TypeAlias = Callable[[int, Approver], Awaitable[McpTools]]
@@ -196,7 +197,10 @@ class Toolbox:
         web: Web | None = None,
         open_mcp: OpenMcpTools = open_no_tools,
         open_hooks: OpenHooks = open_no_hooks,
+        read_images: Callable[[str], tuple[ImagePart, ...]] = lambda prompt: (),
     ) -> None:
+        self.read_images = read_images
+        """Returns the uploaded images that a prompt names; it may block."""
         self.open_mcp = open_mcp
         self.open_hooks = open_hooks
         self._workspace = workspace

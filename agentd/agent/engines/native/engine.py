@@ -9,6 +9,7 @@ have ended, and at the end. A turn that is stopped or killed thus leaves what it
 """
 
 import asyncio
+from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing
 
@@ -31,7 +32,8 @@ from agentd.agent.engines.native.opening import open_conversation, render_proces
 from agentd.agent.engines.native.project_knowledge import ProjectKnowledge
 from agentd.agent.engines.native.subtask import SubTaskReport, build_child_job
 from agentd.agent.engines.native.supplier import (
-    HideThinking,
+    Extra,
+    LeaveOut,
     Recovery,
     RetryAfter,
     RetryPolicy,
@@ -99,8 +101,8 @@ class NativeEngine:
         self._retry_policy = retry_policy
         self._clock = clock or SystemClock()
         self._dated = dated
-        self._hiding: set[tuple[str, str]] = set()
-        """The suppliers and models that refused summaries of their thinking."""
+        self._refused: defaultdict[tuple[str, str], set[Extra]] = defaultdict(set)
+        """The parts of requests that suppliers' models refused."""
 
     async def run(
         self, assignment: TurnRequest, approver: Approver
@@ -188,7 +190,8 @@ class NativeEngine:
         prompt = build_system_prompt(assignment, project, self._clock.now() if self._dated else "")
         limits = self._limits()
         hooks, said = await self._open_hooks(assignment, watch, limits.seconds)
-        assignment = structs.replace(assignment, prompt=said)
+        images = await asyncio.to_thread(self._tools.read_images, assignment.prompt)
+        assignment = structs.replace(assignment, prompt=said, images=images)
         kept = await self._transcripts.load(assignment.chat_id)
         processes = self._tools.take_process_news(assignment.turn_tag)
         opened = open_conversation(assignment, kept, render_process_news(processes))
@@ -198,7 +201,7 @@ class NativeEngine:
         mcp = await self._tools.open_mcp(assignment.chat_id, watch)
         tools = build_tool_definitions() + mcp.definitions
         turn = NativeTurn(assignment, prompt, tools, limits, prices, opened)
-        turn.shows_thinking = (assignment.supplier, assignment.model) not in self._hiding
+        turn.left_out |= self._refused[assignment.supplier, assignment.model]
         job = NativeJob(assignment, access, turn, watch, keeper, knowledge, limits.seconds)
         return structs.replace(job, events=asyncio.Queue(), mcp=mcp, hooks=hooks)
 
@@ -249,7 +252,7 @@ class NativeEngine:
             job.assignment.model,
             self._retry_policy,
             self._clock,
-            shows_thinking=job.turn.shows_thinking,
+            extras=job.turn.extras,
         )
         while job.left > 0:
             attempt = Attempt(own=job.parent is None)
@@ -273,9 +276,10 @@ class NativeEngine:
                     await asyncio.sleep(min(seconds, job.left))
                 case TrimConversation():
                     job.turn.halve_budget()
-                case HideThinking():
-                    job.turn.shows_thinking = False
-                    self._hiding.add((job.assignment.supplier, job.assignment.model))
+                case LeaveOut(extra):
+                    job.turn.left_out.add(extra)
+                    if extra != "images":  # it may have been for this one image
+                        self._refused[job.assignment.supplier, job.assignment.model].add(extra)
                 case over:
                     yield over
                     return

@@ -55,7 +55,7 @@ def open_conversation(
     if missed := _render_missed(assignment.missed):
         news.append(TextPart(missed))
     news += [TextPart(told)] if told else []
-    prompt = ModelMessage("user", (*results, *news, TextPart(assignment.prompt)))
+    prompt = ModelMessage("user", (*results, *news, *_render_prompt(assignment)))
     return TurnTranscript((*messages, prompt), len(messages))
 
 
@@ -72,11 +72,15 @@ def build_initial_messages(assignment: TurnRequest, told: str = "") -> TurnTrans
     """
     messages = list(_merge_by_role(_iter_messages(assignment.history)))
     news = (TextPart(told),) if told else ()
-    parts: tuple[MessagePart, ...] = (*news, TextPart(assignment.prompt))
+    parts: tuple[MessagePart, ...] = (*news, *_render_prompt(assignment))
     if messages and messages[-1].role == "user":
         # That prompt was never answered: merge it into this one.
         parts = (*messages.pop().parts, *parts)
     return TurnTranscript((*messages, ModelMessage("user", parts)), len(messages))
+
+
+def _render_prompt(assignment: TurnRequest) -> tuple[MessagePart, ...]:
+    return (TextPart(assignment.prompt), *assignment.images)
 
 
 def render_process_news(processes: Iterable[ProcessStatus]) -> str:

@@ -54,6 +54,7 @@ def build_child_job(use: RunTask, parent: NativeJob) -> NativeJob:
     assignment = structs.replace(
         parent.assignment,
         prompt=use.prompt,
+        images=(),
         history=(),
         missed=(),
         message=0,
@@ -71,6 +72,7 @@ def build_child_job(use: RunTask, parent: NativeJob) -> NativeJob:
         build_initial_messages(assignment),
         cache_key=f"{parent.cache_key}-task",
     )
+    turn.left_out |= parent.turn.left_out
     keeper = TranscriptKeeper(NoTranscripts(), assignment, KeptTranscript())
     return structs.replace(
         parent,

@@ -2,9 +2,9 @@
 
 import random
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from datetime import timedelta
-from typing import Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 
@@ -48,20 +48,37 @@ class TrimConversation(Struct, frozen=True):
     """Retry with a shorter conversation."""
 
 
-class HideThinking(Struct, frozen=True):
-    """Retry without asking for summaries of the thinking."""
+Extra: TypeAlias = Literal["summaries", "kept_thinking", "images"]
+"""A part of requests that some suppliers refuse, and that a turn can do without: summaries of the
+thinking, the thinking in a form that can be sent back, images and documents."""
+
+
+class LeaveOut(Struct, frozen=True):
+    """Retry without this part of the request."""
+
+    extra: Extra
 
 
 SupplierProblem: TypeAlias = SupplierError | SupplierUnreachable
-Remedy: TypeAlias = RetryAfter | TrimConversation | HideThinking | RateLimited | TurnFailed
+Remedy: TypeAlias = RetryAfter | TrimConversation | LeaveOut | RateLimited | TurnFailed
 
 _PASSING = ("rate_limit", "overloaded", "server", "garbled", "broken")
 """Kinds of errors that may be temporary."""
 
+_REFUSED = ("invalid_request", "permission", "not_found")
+"""Kinds of errors for a part that is refused; OpenRouter finds nobody who takes images."""
 
-_HIDDEN = re.compile(r"reasoning.{1,3}summar|thinking.{1,40}display|display.{1,40}thinking", re.I)
-"""A refusal to show the thinking: OpenAI's of organisations that it has not verified, or of a model
-or server that knows no such field."""
+
+_REFUSALS: Mapping[Extra, re.Pattern[str]] = {
+    # OpenAI's of organisations that it has not verified, or of a server that knows no such field.
+    "summaries": re.compile(
+        r"reasoning.{1,3}summar|thinking.{1,40}display|display.{1,40}thinking", re.I
+    ),
+    # OpenAI's of models that do not think, or of a server that knows no such value.
+    "kept_thinking": re.compile(r"encrypted.{1,3}content|\binclude\b", re.I),
+    "images": re.compile(r"image|vision|multi-?modal|modalit|input_file|document|pdf", re.I),
+}
+"""How a refusal of each part is worded."""
 
 
 class Recovery:
@@ -75,9 +92,10 @@ class Recovery:
         clock: Clock,
         chance: Callable[[], float] = random.random,
         *,
-        shows_thinking: bool = False,
+        extras: Collection[Extra] = (),
     ) -> None:
-        self._shows_thinking = shows_thinking
+        self._extras = set(extras)
+        """The parts of the request that it could do without."""
         self._access = access
         self._model = model
         self._patience = patience
@@ -107,15 +125,16 @@ class Recovery:
             return self._report_rate_limit(problem, None)
         return again or TurnFailed(self._explain(problem))
 
-    def _change_request(self, problem: SupplierError) -> TrimConversation | HideThinking | None:
+    def _change_request(self, problem: SupplierError) -> TrimConversation | LeaveOut | None:
         """Return what to ask for instead, each once; None: the request is not the trouble."""
         if problem.kind == "context_too_long" and not self._trimmed:
             self._trimmed = True
             return TrimConversation()
-        is_refused = problem.kind in ("invalid_request", "permission")
-        if is_refused and self._shows_thinking and _HIDDEN.search(problem.message):
-            self._shows_thinking = False
-            return HideThinking()
+        if problem.kind in _REFUSED:
+            for extra, worded in _REFUSALS.items():
+                if extra in self._extras and worded.search(problem.message):
+                    self._extras.remove(extra)
+                    return LeaveOut(extra)
         return None
 
     def _retry(self, shown: bool, wait: float | None = None) -> RetryAfter | None:

@@ -10,7 +10,9 @@ import msgspec
 from msgspec import Struct, structs
 
 from agentd.agent.engine import TurnRequest
+from agentd.agent.engines.native.attachments import has_attachments, leave_out_attachments
 from agentd.agent.engines.native.compaction import FULL, apply_summary, ask_for_summary
+from agentd.agent.engines.native.supplier import Extra
 from agentd.agent.engines.native.tool_calls import AnyUse, InvalidToolCall, is_parallel
 from agentd.agent.engines.native.trimming import TurnTranscript, measure, trim
 from agentd.llm.conversation import (
@@ -85,8 +87,8 @@ class NativeTurn:
         self.done = False
         self.replied = False
         self.last_reply = ""
-        self.shows_thinking = True
-        """Ask for summaries of the thinking; some suppliers refuse them."""
+        self.left_out: set[Extra] = set()
+        """The parts of requests that the supplier refused."""
         self._assignment = assignment
         self.system = system
         self.offer_tools(tools)
@@ -125,11 +127,22 @@ class NativeTurn:
         enough = self._room > _SMALLEST_ROOM and len(messages) > max(1, self._summed_up + 1)
         return enough and measure(messages) > self._room * FULL
 
+    @property
+    def extras(self) -> frozenset[Extra]:
+        """The parts of the next request that it could do without."""
+        asked: set[Extra] = {"summaries", "kept_thinking"}
+        if has_attachments(self.transcript.messages):
+            asked.add("images")
+        return frozenset(asked - self.left_out)
+
     def build_summary_request(self) -> Conversation:
         """Return the request for a summary of the conversation."""
         messages = ask_for_summary(trim(self.transcript, self._room))
         self._asked = measure(messages) + self._fixed
-        return structs.replace(self._encode(messages), tool_choice="none", response_format=None)
+        request = self._encode(messages)
+        return structs.replace(
+            request, tool_choice="none", response_format=None, keep_thinking=False
+        )
 
     def sum_up(self, summary: str) -> None:
         """Put a summary in the place of the conversation; empty: none could be had."""
@@ -143,13 +156,16 @@ class NativeTurn:
         return int(self._budget * self._bytes_per_token) - self._fixed
 
     def _encode(self, messages: tuple[ModelMessage, ...]) -> Conversation:
+        if "images" in self.left_out:
+            messages = leave_out_attachments(messages)
         return Conversation(
             messages=messages,
             system=self.system,
             tools=self._tools,
             max_output=self._assignment.max_output,
             reasoning_effort=self._assignment.effort,
-            show_thinking=self.shows_thinking,
+            show_thinking="summaries" not in self.left_out,
+            keep_thinking="kept_thinking" not in self.left_out,
             web_search=self._assignment.web_search,
             cache_key=self._cache_key,
             response_format=self._format,

@@ -262,6 +262,8 @@ class _Effort(StrictPart, frozen=True):
     generate_summary: Ignored = None
 
 
+_SEALED = "reasoning.encrypted_content"
+
 _Include: TypeAlias = Literal[
     "reasoning.encrypted_content",
     # These describe tools that the supplier runs, which are not supported.
@@ -350,6 +352,7 @@ def parse_request(body: bytes) -> Conversation:
         response_format=_parse_format(words.format),
         verbosity=normalize_verbosity(words.verbosity),
         user=request.user or request.safety_identifier or "",
+        keep_thinking=_SEALED in (request.include or ()),
         cache_key=request.prompt_cache_key or "",
         dropped_fields=tuple(_iter_dropped(request)),
     )

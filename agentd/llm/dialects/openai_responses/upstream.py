@@ -97,7 +97,6 @@ def encode_request(conversation: Conversation, model: str, *, stream: bool = Tru
         body["instructions"] = conversation.system
     if stream:
         body["stream"] = True
-    includes = ["web_search_call.action.sources"] if conversation.web_search else []
     if conversation.tools or conversation.web_search:
         hosted: list[dict[str, object]] = [_WEB_SEARCH] if conversation.web_search else []
         body["tools"] = [*(_encode_tool(tool) for tool in conversation.tools), *hosted]
@@ -114,14 +113,20 @@ def encode_request(conversation: Conversation, model: str, *, stream: bool = Tru
     if conversation.reasoning_effort:  # a model that does not think refuses to be asked for either
         summary = {"summary": "auto"} if conversation.show_thinking else {}
         body["reasoning"] = {"effort": format_effort(conversation.reasoning_effort), **summary}
-        includes.append("reasoning.encrypted_content")
-    if includes:
+    if includes := [*_iter_includes(conversation)]:
         body["include"] = includes
     if conversation.temperature is not None:
         body["temperature"] = conversation.temperature
     if conversation.cache_key:
         body["prompt_cache_key"] = conversation.cache_key
     return msgspec.json.encode(body | _encode_options(conversation))
+
+
+def _iter_includes(conversation: Conversation) -> Iterator[str]:
+    if conversation.web_search:
+        yield "web_search_call.action.sources"
+    if conversation.reasoning_effort or conversation.keep_thinking:
+        yield "reasoning.encrypted_content"
 
 
 def _encode_tool(tool: ToolDefinition) -> dict[str, object]:

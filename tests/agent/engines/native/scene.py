@@ -39,6 +39,7 @@ from agentd.llm.upstream.client import HttpUpstream
 from agentd.storage.layout import Layout
 from agentd.system.protected_paths import ProtectedPlaces
 from agentd.workspace.git.repository import GitRepository
+from agentd.workspace.uploads.named import read_named_images
 from tests.supplier.supplier import Supplier
 
 KEY = "sk-canary-0123456789"
@@ -100,6 +101,7 @@ class Scene:
             terminal,
             open_mcp=self.open_mcp,
             open_hooks=hooks or open_no_hooks,
+            read_images=partial(read_named_images, root),
         )
 
     def build_engine(self, upstream: HttpUpstream) -> NativeEngine:

@@ -1,6 +1,7 @@
 """The native engine, end to end: a real folder, real commands, a scripted supplier over HTTP."""
 
 import asyncio
+import base64
 import json
 from contextlib import aclosing
 from decimal import Decimal
@@ -19,6 +20,7 @@ from agentd.agent.engine import (
     TurnRequest,
     UsageReported,
 )
+from agentd.agent.engines.native.attachments import LEFT_OUT
 from agentd.agent.engines.native.turn import TurnLimits
 from agentd.agent.tools.files import FolderWorkspace
 from agentd.agent.tools.model import TOOLS, ReadFile
@@ -40,6 +42,29 @@ from tests.supplier.steps import Answer, Call, Refuse, Say, Think, Tokens, say_i
 from tests.supplier.supplier import Supplier
 
 DIALECTS = ("openai-chat", "openai-responses", "anthropic")
+PDF = b"%PDF-1.7\n" + bytes(9)
+
+
+def add_upload(root: Path) -> str:
+    """Upload an image, and return it as requests have it."""
+    (root / "uploads").mkdir()
+    image = b"\x89PNG\r\n\x1a\n" + bytes(9)
+    (root / "uploads" / "shot.png").write_bytes(image)
+    return base64.b64encode(image).decode()
+
+
+def run_turns(scene: Scene, assignment: TurnRequest, times: int = 2) -> None:
+    """Run a prompt several times in one engine."""
+
+    async def run() -> None:
+        upstream = HttpUpstream()
+        engine = scene.build_engine(upstream)
+        for _ in range(times):
+            async with aclosing(engine.run(assignment, scene.person)) as told:
+                assert [one async for one in told]
+        await upstream.close()
+
+    asyncio.run(run())
 
 
 @pytest.fixture
@@ -471,6 +496,66 @@ def test_an_image_of_the_workspace_is_shown_to_the_model(scene, root, supplier):
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_pdf_of_the_workspace_is_shown_to_the_model(scene, root, supplier, dialect):
+    scene.dialect = dialect
+    (root / "plan.pdf").write_bytes(PDF)
+    supplier.script(Call("view_file", {"path": "plan.pdf"}), Say("A plan."))
+    told = scene.run()
+    assert list_used_tools(told) == [("view_file", f"PDF, {len(PDF)} bytes")]
+    assert base64.b64encode(PDF).decode() in json.dumps(supplier.requests[1].body)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_an_uploaded_image_that_the_prompt_names_is_part_of_it(scene, root, supplier, dialect):
+    scene.dialect = dialect
+    image = add_upload(root)
+    supplier.script(Say("A picture."), Say("Still."))
+    told = scene.run("What is in uploads/shot.png?")
+    assert read_replies(told) == ["A picture."]
+    assert image in json.dumps(supplier.requests[0].turns)
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [
+        Refuse(400, "Invalid content type. image_url is only supported by certain models."),
+        Refuse(404, "No endpoints found that support image input"),
+    ],
+)
+def test_a_supplier_that_takes_no_images_is_told_that_there_was_one(scene, root, supplier, refused):
+    image = add_upload(root)
+    supplier.script(refused, Call("view_file", {"path": "uploads/shot.png"}), Say("I cannot see."))
+    told = scene.run("What is in uploads/shot.png?")
+    assert read_replies(told) == ["I cannot see."]
+    seen, *later = (json.dumps(request.body) for request in supplier.requests)
+    assert image in seen
+    assert len(later) == 2
+    assert all(image not in body and LEFT_OUT.text in body for body in later)
+    assert all("uploads/shot.png" in body for body in later)
+
+
+def test_thinking_at_the_default_effort_goes_back_with_its_tools(scene, supplier):
+    scene.dialect = "openai-responses"
+    supplier.script([Think("Look."), Call("list_files", {})], Say("That one."))
+    scene.run()
+    (sent_back,) = (
+        item for item in supplier.requests[1].body["input"] if item["type"] == "reasoning"
+    )
+    assert sent_back["encrypted_content"] == "c2lnbmVk"
+    assert "reasoning" not in supplier.requests[0].body
+
+
+def test_a_model_that_does_not_think_is_asked_for_no_thinking(scene, supplier):
+    scene.dialect = "openai-responses"
+    supplier.script(
+        Refuse(400, "Encrypted content is not supported with this model."), Say("Yes."), Say("Yes.")
+    )
+    run_turns(scene, TurnRequest(1, "One", "large", supplier="acme"))
+    asked = ["include" in request.body for request in supplier.requests]
+    assert asked == [True, False, False]
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
 def test_thinking_is_told_as_it_grows_and_is_no_part_of_the_reply(scene, supplier, dialect):
     scene.dialect = dialect
     supplier.script([Think("Which file is it?"), Call("list_files", {})], Say("That one."))
@@ -525,16 +610,6 @@ def test_a_refusal_of_the_thinking_is_not_asked_for_in_every_turn(scene, supplie
     scene.dialect = "openai-responses"
     refused = Refuse(400, "You must be verified to generate reasoning summaries.")
     supplier.script(refused, Say("Yes."), Say("Again."))
-
-    async def run_two() -> None:
-        upstream = HttpUpstream()
-        engine = scene.build_engine(upstream)
-        for prompt in ("One", "Two"):
-            assignment = TurnRequest(1, prompt, model="large", supplier="acme", effort="low")
-            async with aclosing(engine.run(assignment, scene.person)) as told:
-                assert [one async for one in told]
-        await upstream.close()
-
-    asyncio.run(run_two())
+    run_turns(scene, TurnRequest(1, "One", "large", "low", supplier="acme"))
     shown = ["summary" in request.body["reasoning"] for request in supplier.requests]
     assert shown == [True, False, False]
