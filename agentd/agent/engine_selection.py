@@ -3,11 +3,11 @@
 from collections.abc import Callable, Mapping
 from functools import cached_property
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from agentd.agent.engine import Engine
 from agentd.core.errors import BadRequest, NotFound
-from agentd.models.model import GATEWAY, Model, Models
+from agentd.models.model import Model, Models
 
 FOLLOWS_SCHEMAS = ("native", "codex", "claude-code")
 """The engines whose replies can be held to an output schema."""
@@ -59,9 +59,7 @@ class EngineRegistry:
             return EngineChoice(
                 "none", problem=f"{error.message} Models are defined in models.yml."
             )
-        if model.supplier == GATEWAY and model.prices is None:
-            model = structs.replace(model, prices=models.get_gateway_prices(model.model))
-        return self._build_choice(model.engine, model)
+        return self._build_choice(model.engine, models.complete(model))
 
     def check(self, model: str) -> None:
         """Raise ``BadRequest`` if the engine of a model cannot follow an output schema."""

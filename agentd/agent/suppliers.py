@@ -1,13 +1,13 @@
 """The suppliers of ``models.yml`` at the time of use: addresses and keys."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from agentd.agent.engines.external.common import ModelEndpoint
 from agentd.core.errors import AgentdError, NotFound, Unavailable
-from agentd.llm.endpoint import SupplierAccess
+from agentd.llm.endpoint import ChannelDialect, SupplierAccess
 from agentd.llm.price import Prices
-from agentd.models.model import GATEWAY, Models, Supplier
+from agentd.models.model import GATEWAY, Dialect, Models, Supplier
 from agentd.models.store import read_supplier_key
 
 
@@ -21,12 +21,18 @@ class SupplierDirectory:
         self._models = models
         self._environ = environ
         self.gateway: ModelEndpoint | None = None
+        self.find_gateway_dialects: Callable[[str], Sequence[ChannelDialect]] = lambda model: ()
+        """Returns the dialects in which the gateway reaches a model without translation."""
 
-    async def get_access(self, name: str) -> SupplierAccess:
-        """Return the access to a supplier; ``NotFound``, or ``ConfigError`` without a key."""
+    async def get_access(self, name: str, model: str = "") -> SupplierAccess:
+        """Return the access to a supplier; ``NotFound``, or ``ConfigError`` without a key.
+
+        The gateway is called in the dialect of the ``model``'s own supplier, so that nothing is
+        lost in translation.
+        """
         if name == GATEWAY:
             own = self._require_gateway()
-            return SupplierAccess(name, "openai-chat", own.url, own.key)
+            return SupplierAccess(name, self._choose_dialect(model), own.url, own.key)
         supplier = self._find(name)
         return SupplierAccess(
             name, supplier.dialect, supplier.url, await self._read_key(name, supplier)
@@ -57,6 +63,12 @@ class SupplierDirectory:
             if (one.supplier, one.model) == (supplier, model):
                 return one.prices
         return None
+
+    def _choose_dialect(self, model: str) -> Dialect:
+        for spoken in self.find_gateway_dialects(model):
+            if spoken != "gemini":
+                return spoken
+        return "openai-chat"
 
     def _require_gateway(self) -> ModelEndpoint:
         if self.gateway is None:

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import os
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import get_args
 
 from msgspec import Struct
@@ -28,6 +28,7 @@ from agentd.chats.service import ChatService
 from agentd.chats.turns import TurnRecorder
 from agentd.core.clock import Clock
 from agentd.core.events import EventBus
+from agentd.llm.endpoint import ChannelDialect
 from agentd.llm.upstream.client import HttpUpstream
 from agentd.models.model import EngineName, Model
 from agentd.settings.model import Settings
@@ -98,9 +99,15 @@ class EngineComponent:
             log.warning("%s", why)
         await kill_orphans(generation, dead_owner=True)
 
-    def use_gateway(self, url: str, key: str) -> None:
-        """Let the engines also use the models of the daemon's own gateway, which is up now."""
+    def use_gateway(
+        self, url: str, key: str, find_dialects: Callable[[str], Sequence[ChannelDialect]]
+    ) -> None:
+        """Let the engines also use the models of the daemon's own gateway, which is up now.
+
+        ``find_dialects`` returns those in which it reaches a model without translation.
+        """
         self._book.gateway = ModelEndpoint(url, key)
+        self._book.find_gateway_dialects = find_dialects
 
     async def stop(self) -> None:
         """Cut every connection to a supplier."""

@@ -167,7 +167,9 @@ async def start_daemon(
         urls = start_http_server(
             stack, settings, core.chats, auth, ComponentRoutes(routes, deferred), live, tls
         )
-        components.engines.use_gateway(urls.local, auth.access.issue_own_key())
+        components.engines.use_gateway(
+            urls.local, auth.access.issue_own_key(), components.gateway.find_dialects
+        )
         await _announce(core.state, urls, core.clock)
         running = RunningDaemon(
             *urls, bool(auth.sessions.users), asyncio.get_running_loop().create_future()

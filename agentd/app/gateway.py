@@ -25,7 +25,7 @@ from agentd.gateway.channels.balances import BalanceService
 from agentd.gateway.channels.egress import Egress
 from agentd.gateway.channels.model import Channel
 from agentd.gateway.channels.recent_times import RecentCallTimes
-from agentd.gateway.channels.routing import Router
+from agentd.gateway.channels.routing import Router, find_preferred_dialects
 from agentd.gateway.channels.secrets import ChannelSecrets
 from agentd.gateway.channels.store import watch_channels
 from agentd.gateway.keys.store import AccessKeyRepository
@@ -172,6 +172,11 @@ class ModelGateway:
     def files(self) -> tuple[WatchedFile[Any], ...]:
         """The hand-written files, to be watched; the licence is, too."""
         return self.settings, self.channels, self.budgets, self.rules
+
+    def find_dialects(self, name: str) -> tuple[ChannelDialect, ...]:
+        """Return the dialects in which a model is reached without translation, the best first."""
+        model = self.get_models().get(name)
+        return find_preferred_dialects(model, self.channels.current) if model else ()
 
     @property
     def active_rules(self) -> SecretRules:

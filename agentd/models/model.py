@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Annotated, Literal, TypeAlias
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, structs
 
 from agentd.core.errors import NotFound, suggest_name
 from agentd.core.secret_text import explain_malformed_secret, is_reference
@@ -32,6 +32,9 @@ EngineName: TypeAlias = Literal["offline", "native", "codex", "claude-code", "ac
 
 _NEEDED: Mapping[str, tuple[str, ...]] = {"native": ("model", "supplier"), "acp": ("command",)}
 MAX_USD_PER_SEARCH = 1000
+LEAST_CONTEXT = 1000
+LEAST_OUTPUT, MAX_OUTPUT = 256, 10_000_000
+"""Tokens that an entry may name."""
 _SEARCH = ("web_search", "web_search_price")
 _IDLE: Mapping[str, tuple[str, ...]] = {
     "native": ("command",),
@@ -44,7 +47,8 @@ _IDLE: Mapping[str, tuple[str, ...]] = {
     ),
 }
 _SEARCHING: tuple[Dialect, ...] = ("openai-responses", "anthropic")
-"""The dialects in which a model has a web search of its supplier beside other tools."""
+"""The dialects in which a model has a web search of its supplier beside other tools; whether the
+gateway's model has one depends on its channel."""
 
 
 class Supplier(Struct, frozen=True):
@@ -84,9 +88,9 @@ class Model(Struct, frozen=True, kw_only=True):
     effort: Annotated[str, Meta(pattern="[a-z]{0,20}|[1-9][0-9]{2,6}")] = ""
     """The reasoning effort, as the supplier calls it, or for Anthropic's older models the maximum
     tokens of thinking; empty: the supplier's default."""
-    context: Annotated[int, Meta(ge=1000, le=100_000_000)] | None = None
+    context: Annotated[int, Meta(ge=LEAST_CONTEXT, le=100_000_000)] | None = None
     """Maximum tokens of a conversation; ``None``: unknown."""
-    max_output: Annotated[int, Meta(ge=256, le=10_000_000)] | None = None
+    max_output: Annotated[int, Meta(ge=LEAST_OUTPUT, le=MAX_OUTPUT)] | None = None
     """Maximum tokens of one reply, thinking included; ``None``: unknown."""
     web_search: bool = False
     """Offer the model its supplier's own web search; engine native only."""
@@ -120,12 +124,26 @@ class Models(Struct, frozen=True):
                 return model
         raise NotFound(f'No model is named "{name[:100]}"{suggest_name(name, self.names)}')
 
+    def find_gateway_model(self, name: str) -> GatewayModel | None:
+        """Return the gateway's model of this name, if there is one."""
+        return next((model for model in self.proxy if model.name == name), None)
+
     def get_gateway_prices(self, name: str) -> Prices | None:
         """Return the prices of a gateway model by its first route, as the ledger uses them."""
-        for model in self.proxy:
-            if model.name == name:
-                return model.routes[0].prices or model.prices
-        return None
+        model = self.find_gateway_model(name)
+        return (model.routes[0].prices or model.prices) if model else None
+
+    def complete(self, model: Model) -> Model:
+        """Return a model with the prices and sizes of the gateway's model where it has none."""
+        own = self.find_gateway_model(model.model) if model.supplier == GATEWAY else None
+        if own is None:
+            return model
+        return structs.replace(
+            model,
+            prices=model.prices or self.get_gateway_prices(own.name),
+            context=model.context or own.context,
+            max_output=model.max_output or own.max_output,
+        )
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -166,7 +184,8 @@ def validate(models: Models) -> Iterator[tuple[tuple[str | int, ...], str]]:
             yield (*place, "supplier"), f'"{model.supplier}" is none of the suppliers{near}'
         yield from ((place, what) for what in _validate_engine(model))
         supplier = models.suppliers.get(model.supplier)
-        if model.web_search and (supplier is None or supplier.dialect not in _SEARCHING):
+        searches = supplier.dialect in _SEARCHING if supplier else model.supplier == GATEWAY
+        if model.web_search and not searches:
             known = " or ".join(_SEARCHING)
             yield (*place, "web_search"), f"needs a supplier whose dialect is {known}"
         elif model.web_search_price is not None and not model.web_search:

@@ -6,6 +6,8 @@ import msgspec
 import pytest
 
 from agentd.core.errors import NotFound
+from agentd.llm.price import Prices
+from agentd.models.gateway_model import GatewayModel, ModelRoute
 from agentd.models.model import Model, Models, Supplier, validate
 
 SUPPLIER = Supplier("anthropic", "https://api.anthropic.com", "sk-secret")
@@ -33,11 +35,10 @@ def test_a_model_is_found_by_its_name_and_a_wrong_one_names_the_nearest():
     ("model", "place", "said"),
     [
         (
-            make_native(supplier="agentd", web_search=True),
+            make_native(supplier="chat", web_search=True),
             "web_search",
             "needs a supplier whose dialect is openai-responses or anthropic",
         ),
-        (make_native(supplier="chat", web_search=True), "web_search", "needs a supplier whose"),
         (
             make_native(web_search_price=Decimal("0.01")),
             "web_search_price",
@@ -50,6 +51,19 @@ def test_a_web_search_needs_a_supplier_that_has_one(model, place, said):
     ((where, why),) = validate(Models("", suppliers, (model,)))
     assert where == ("models", 0, place)
     assert why.startswith(said)
+
+
+def test_a_model_of_the_gateway_has_its_sizes_and_prices_and_may_search():
+    prices = Prices(input=Decimal(3), output=Decimal(15))
+    routes = (ModelRoute(channel="acme"),)
+    own = GatewayModel(name="m", routes=routes, prices=prices, context=200_000, max_output=64_000)
+    model = make_native(supplier="agentd", web_search=True, max_output=1000)
+    models = Models(models=(model,), proxy=(own,))
+    assert not list(validate(models))
+    full = models.complete(model)
+    assert (full.prices, full.context, full.max_output) == (prices, 200_000, 1000)
+    direct = make_native()
+    assert models.complete(direct) == direct
 
 
 def test_other_engines_search_by_tools_of_their_own():

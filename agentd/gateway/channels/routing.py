@@ -387,6 +387,15 @@ def find_model(models: Mapping[str, GatewayModel], name: str, key: AccessKey) ->
     raise make_not_found(name, list_callable(models, key))
 
 
+def find_preferred_dialects(
+    model: GatewayModel, channels: Mapping[str, Channel]
+) -> tuple[ChannelDialect, ...]:
+    """Return the dialects of the channel that is tried first: in these nothing is translated."""
+    ways = sorted(model.routes, key=lambda way: (way.weight == 0, way.priority, -way.weight))
+    found = (channels[way.channel] for way in ways if way.channel in channels)
+    return next((channel.dialects for channel in found if channel.enabled), ())
+
+
 def list_callable(models: Mapping[str, GatewayModel], key: AccessKey) -> list[str]:
     """Return the names of the models that a key may call, in the file's order."""
     return [name for name, model in models.items() if model.enabled and key.may_call(name)]

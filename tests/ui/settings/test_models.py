@@ -61,7 +61,7 @@ def test_a_web_search_is_refused_where_a_supplier_has_none_and_kept_where_it_has
         page.get_by_role("button", name="Add a model").click()
         dialog = page.get_by_role("dialog")
         dialog.get_by_label(re.compile("^Name")).fill("finder")
-        dialog.get_by_label(re.compile("^Supplier")).select_option("agentd")
+        dialog.get_by_label(re.compile("^Supplier")).select_option("none")
         dialog.get_by_label(re.compile("^Model")).fill("m")
         dialog.get_by_label(re.compile("^Web search")).check()
         dialog.get_by_label("Price of a search").fill("0.01")

@@ -183,7 +183,7 @@ class NativeEngine:
     async def _prepare(self, assignment: TurnRequest, approver: Approver) -> NativeJob:
         if not assignment.model:
             raise NotFound("No model is chosen: choose one of config/models.yml for this chat.")
-        access = await self._suppliers(assignment.supplier)
+        access = await self._suppliers(assignment.supplier, assignment.model)
         watch = TimedApprover(approver, self._clock)
         knowledge = ProjectKnowledge(self._tools.read_unasked)
         project = await knowledge.read_root()

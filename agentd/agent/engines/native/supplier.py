@@ -19,8 +19,8 @@ from agentd.llm.upstream.protocol import Timeouts
 class SupplierLookup(Protocol):
     """Looks up suppliers by name; keys are read when they are used."""
 
-    def __call__(self, name: str) -> Awaitable[SupplierAccess]:
-        """Return the access to this supplier. Raises ``NotFound`` or ``ConfigError``."""
+    def __call__(self, name: str, model: str) -> Awaitable[SupplierAccess]:
+        """Return the access to this supplier for a model; ``NotFound`` or ``ConfigError``."""
         ...
 
 

@@ -123,7 +123,7 @@ class Scene:
         (self.kept / "chats" / "1").mkdir(parents=True, exist_ok=True)
         return TranscriptFiles(Layout(str(self.kept), str(self.root / "config")))
 
-    async def _find_access(self, name: str) -> SupplierAccess:
+    async def _find_access(self, name: str, model: str) -> SupplierAccess:
         if name != "acme":
             raise NotFound(f"No supplier is named {name}.")
         return SupplierAccess(name, self.dialect, self.url or self.supplier.url, KEY)

@@ -464,8 +464,7 @@ def test_images(site: Site) -> None:
     upload = site.workspace / "uploads" / "dots.png"
     upload.parent.mkdir(exist_ok=True)
     upload.write_bytes(picture)
-    looking = [Call("view_file", {"path": "uploads/dots.png"})] if site.engine == "native" else []
-    site.converse("What is this?\n\nAttached files:\n- uploads/dots.png", *looking, Say("Dots."))
+    site.converse("What is this?\n\nAttached files:\n- uploads/dots.png", Say("Dots."))
     sent = json.dumps(site.supplier.requests[-1].body)
     images = [
         base64.b64decode(found) for found in re.findall(r'"(?:[^"]*base64,)?(iVBOR[^"]+)"', sent)
