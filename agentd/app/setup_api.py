@@ -24,9 +24,16 @@ from agentd.http.access import RouteGroup
 from agentd.http.request import Request, Response
 from agentd.http.routing import Route
 from agentd.llm.upstream.client import HttpUpstream
-from agentd.llm.upstream.models_list import fetch_models
+from agentd.llm.upstream.models_list import fetch_models, fetch_offered_models
 from agentd.models.default_writer import write_default
-from agentd.models.model import Model, Models, Supplier
+from agentd.models.model import (
+    LEAST_CONTEXT,
+    LEAST_OUTPUT,
+    MAX_OUTPUT,
+    Model,
+    Models,
+    Supplier,
+)
 from agentd.settings.model import Settings
 from agentd.storage import secret_ref
 from agentd.storage.layout import Layout
@@ -149,6 +156,8 @@ class SetupEndpoints:
         """Make it the default, in ``models.yml``."""
         choice = _parse_choice(request)
         model, supplier = _get_model(choice)
+        if supplier:
+            model = await self._add_sizes(model, supplier)
         async with self._writing:
             try:
                 written = await asyncio.to_thread(
@@ -158,6 +167,31 @@ class SetupEndpoints:
                 raise BadRequest("This cannot be written to models.yml", error.message) from error
             await self._refresh()
         return Response(UsedModelView(written.default))
+
+    async def _add_sizes(self, model: Model, supplier: Supplier) -> Model:
+        """Return the model with the sizes that its supplier tells, if it does."""
+        upstream = HttpUpstream()
+        try:
+            key = await self._resolve_key(supplier)
+            offered = await fetch_offered_models(upstream, supplier.dialect, supplier.url, key)
+        except AgentdError:  # whether it answers was tried before
+            return model
+        finally:
+            await upstream.close()
+        found = next((one for one in offered.models if one.name == model.model), None)
+        if found is None:
+            return model
+        context, longest = found.context or 0, found.max_output or 0
+        return structs.replace(
+            model,
+            context=context if context >= LEAST_CONTEXT else None,
+            max_output=longest if LEAST_OUTPUT <= longest <= MAX_OUTPUT else None,
+        )
+
+    async def _resolve_key(self, supplier: Supplier) -> str:
+        return await asyncio.to_thread(
+            secret_ref.resolve_secret, supplier.key, self._environ, "key", "the supplier's"
+        )
 
     async def _describe(self, path: str, agent: CodingAgent) -> InstalledAgentView:
         status = await self._inspect(agent, online=False)
@@ -190,9 +224,7 @@ class SetupEndpoints:
     async def _try_supplier(self, supplier: SupplierChoice) -> tuple[list[TrialStep], list[str]]:
         upstream = HttpUpstream()
         try:
-            key = await asyncio.to_thread(
-                secret_ref.resolve_secret, supplier.key, self._environ, "key", "the supplier's"
-            )
+            key = await self._resolve_key(supplier)
             listed = await fetch_models(upstream, supplier.dialect, supplier.url, key)
         except NotFound as error:  # it answers, which is all that can be seen without a prompt
             return [TrialStep("answers", True, error.message)], []

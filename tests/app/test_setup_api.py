@@ -44,7 +44,8 @@ def supplier() -> Iterator[str]:
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             status = 200 if self.headers["Authorization"] == "Bearer right" else 401
-            body = json.dumps({"data": [{"id": "small"}]}).encode()
+            sizes = {"context_length": 200_000, "max_completion_tokens": 32_000}
+            body = json.dumps({"data": [{"id": "small", **sizes}]}).encode()
             self.send_response(status)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
@@ -99,6 +100,8 @@ def test_what_is_used_becomes_the_default_at_once(admin: Client, supplier: str) 
     wanted = {"dialect": "openai-chat", "url": supplier, "key": "right", "model": "small"}
     assert admin.post("/api/setup/use", {"supplier": wanted})["model"] == "small"
     assert admin.get("/api/models")["default"] == "small"
+    kept = admin.get("/api/models/small")
+    assert (kept["context"], kept["max_output"]) == (200_000, 32_000)
     assert admin.post("/api/setup/use", {"program": "opencode"})["model"] == "opencode"
     assert admin.get("/api/setup")["default"] == "opencode"
     assert admin.post("/api/setup/use", {})["model"] == "offline"
