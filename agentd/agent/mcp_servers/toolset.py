@@ -93,6 +93,13 @@ class McpToolset:
         """Return whether this is the name of one of these tools."""
         return any(tool.name == name for tool in self.definitions)
 
+    def reads_unasked(self, name: str) -> bool:
+        """Return whether a tool only reads, as its server says, and the settings allow it."""
+        if name not in self._tools:
+            return False
+        server, tool = self._tools[name]
+        return tool.reads and self._servers[server].allows(tool.name, reads=True)
+
     async def refresh(self) -> bool:
         """List tools again where a server said that they changed; return whether any did."""
         before = self.definitions

@@ -41,6 +41,10 @@ class McpTools(Protocol):
         """Return whether this is the name of one of these tools."""
         ...
 
+    def reads_unasked(self, name: str) -> bool:
+        """Return whether a tool only reads, as its server says, and the settings allow it."""
+        ...
+
     async def refresh(self) -> bool:
         """Take up lists that changed; return whether the definitions did."""
         ...
@@ -68,6 +72,10 @@ class NoMcpTools:
     failures: tuple[tuple[str, str], ...] = ()
 
     def has(self, name: str) -> bool:
+        """Return that there is none."""
+        return False
+
+    def reads_unasked(self, name: str) -> bool:
         """Return that there is none."""
         return False
 

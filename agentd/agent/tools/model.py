@@ -266,6 +266,9 @@ class RunTask(Struct, frozen=True):
     steps: Annotated[
         int, Meta(ge=1, le=MOST_TASK_STEPS, description="How many replies it may need.")
     ] = 20
+    cost: Annotated[
+        float, Meta(ge=0, le=1000, description="USD that it may cost; 0 for no limit of its own.")
+    ] = 0
 
 
 class RunCommand(Struct, frozen=True):

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from agentd.agent.approval_rules import ApprovalPolicy, ApprovalRule, decide
-from agentd.agent.engine import ApprovalAnswer, EngineEvent, Question, ToolUsed
+from agentd.agent.engine import ApprovalAnswer, EngineEvent, Question, ToolStarted, ToolUsed
 from agentd.agent.mcp_servers.directory import McpDirectory
 from agentd.agent.mcp_servers.turn_tools import McpToolUse
 from agentd.agent.workspace_decisions import open_server_decisions
@@ -110,6 +110,21 @@ def test_the_settings_of_a_server_allow_tools(scene: Scene, supplier: Supplier) 
         ("mcp__tea__environment", True),
         ("mcp__tea__where", False),
     ]
+
+
+def test_only_reading_tools_that_are_allowed_run_beside_others(
+    scene: Scene, supplier: Supplier
+) -> None:
+    supplier.script(
+        [Call("mcp__tea__add", {"a": 1, "b": 1}), Call("mcp__tea__add", {"a": 2, "b": 2})],
+        [Call("mcp__tea__where", {}), Call("mcp__tea__where", {})],
+        Say("Done."),
+    )
+    told = run(scene, {**TEA, "allow_reading": True})
+    order = [type(one).__name__ for one in told if isinstance(one, ToolStarted | ToolUsed)]
+    beside = ["ToolStarted", "ToolStarted", "ToolUsed", "ToolUsed"]
+    in_turn = ["ToolStarted", "ToolUsed", "ToolStarted", "ToolUsed"]
+    assert order == beside + in_turn
 
 
 def test_a_rule_goes_before_what_the_settings_of_a_server_allow() -> None:

@@ -35,14 +35,21 @@ class TimedApprover:
         self._clock = clock
         self._began = clock.monotonic()
         self._waited = 0.0
+        self._open = 0
+        """The open questions: tools that run in parallel may ask at the same time."""
+        self._asked_at = 0.0
 
     async def ask(self, question: Question) -> ApprovalAnswer:
         """Return the decision."""
-        asked = self._clock.monotonic()
+        if not self._open:
+            self._asked_at = self._clock.monotonic()
+        self._open += 1
         try:
             return await self._approver.ask(question)
         finally:
-            self._waited += self._clock.monotonic() - asked
+            self._open -= 1
+            if not self._open:
+                self._waited += self._clock.monotonic() - self._asked_at
 
     @property
     def seconds(self) -> float:
@@ -117,7 +124,9 @@ class NativeJob(Struct, frozen=True):
 
     def add_cost(self, usage: Usage, searches: int = 0) -> Decimal | None:
         """Add the usage of a request to the turn, also of a sub-task; return its cost in USD."""
-        return (self.parent or self.turn).add_cost(usage, searches)
+        if self.parent:
+            self.parent.add_cost(usage, searches)
+        return self.turn.add_cost(usage, searches)
 
     def explain_limit(self) -> str:
         """Explain why the turn must end; empty if it may continue."""

@@ -1,11 +1,13 @@
 """Sub-tasks: a conversation of its own that a running turn starts, and whose end it reads.
 
 A sub-task has the turn's model, approvals and processes, and tools that only read or all but a few.
-It has a budget of steps, and the turn's limits of time and money hold for both together. It knows
-nothing of the turn but what its prompt says; nothing of it is kept but its reply.
+It has a budget of steps and, if the model wants, of money; the turn's limits of time and money hold
+for both together. It knows nothing of the turn but what its prompt says; nothing of it is kept but
+its reply.
 """
 
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import get_args
 
 from msgspec import structs
@@ -67,8 +69,8 @@ def build_child_job(use: RunTask, parent: NativeJob) -> NativeJob:
         assignment,
         parent.turn.system + _ROLE,
         build_tool_definitions(tools) + mcp.definitions,
-        TurnLimits(steps=use.steps, seconds=parent.longest),
-        None,
+        TurnLimits(use.steps, parent.longest, Decimal(str(use.cost)) if use.cost else None),
+        parent.turn.prices,
         build_initial_messages(assignment),
         cache_key=f"{parent.cache_key}-task",
     )

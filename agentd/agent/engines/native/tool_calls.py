@@ -8,12 +8,13 @@ import msgspec
 from msgspec import Struct
 
 from agentd.agent.mcp_servers.messages import RemoteResult
-from agentd.agent.mcp_servers.turn_tools import McpToolUse
+from agentd.agent.mcp_servers.turn_tools import McpTools, McpToolUse
 from agentd.agent.text import sanitize
 from agentd.agent.tools.model import (
     MAX_ARGUMENT_LENGTH,
     TOOLS,
     ApplyPatch,
+    FetchPage,
     Reading,
     RunTask,
     ToolUse,
@@ -125,9 +126,11 @@ def parse_mcp_call(call: ToolCall) -> McpToolUse | InvalidToolCall:
         return InvalidToolCall(call.name, sanitize(call.arguments[:MAX_ARGUMENT_LENGTH]), why)
 
 
-def is_parallel(use: AnyUse) -> bool:
+def is_parallel(use: AnyUse, mcp: McpTools) -> bool:
     """Return whether it may run in parallel: it changes nothing, or is work of its own."""
-    return isinstance(use, Reading | RunTask | InvalidToolCall)
+    if isinstance(use, McpToolUse):
+        return mcp.reads_unasked(use.name)
+    return isinstance(use, Reading | FetchPage | RunTask | InvalidToolCall)
 
 
 def describe_input(use: AnyUse) -> str:

@@ -81,7 +81,7 @@ class ToolRunner:
         why = sanitize(draft.text.strip()[-_LONGEST_WHY:])
         outcomes: list[ToolOutcome] = []
         try:
-            for batch in split_into_batches(uses):
+            for batch in split_into_batches(uses, job.mcp):
                 ids = [self._make_id(use) for use in batch]
                 for use, call in zip(batch, ids, strict=True):
                     yield ToolStarted(use.name, describe_input(use), call)

@@ -15,6 +15,7 @@ from agentd.agent.engines.native.compaction import FULL, apply_summary, ask_for_
 from agentd.agent.engines.native.supplier import Extra
 from agentd.agent.engines.native.tool_calls import AnyUse, InvalidToolCall, is_parallel
 from agentd.agent.engines.native.trimming import TurnTranscript, measure, trim
+from agentd.agent.mcp_servers.turn_tools import McpTools
 from agentd.llm.conversation import (
     Conversation,
     JsonFormat,
@@ -93,7 +94,7 @@ class NativeTurn:
         self.system = system
         self.offer_tools(tools)
         self._limits = limits
-        self._prices = prices
+        self.prices = prices
         self._cache_key = cache_key or f"agentd-{assignment.chat_id}"
         self._bytes_per_token = _BYTES_PER_TOKEN
         self._asked = 0
@@ -188,11 +189,11 @@ class NativeTurn:
     def add_cost(self, usage: Usage, searches: int = 0) -> Decimal | None:
         """Add the usage and web searches of one request; return its cost in USD, None: unknown."""
         fee = (self._assignment.web_search_price or Decimal(0)) * searches
-        if self._prices is None or usage == NO_USAGE:
+        if self.prices is None or usage == NO_USAGE:
             price = fee
         else:
-            price = compute_cost(usage, self._prices) + fee
-        if not price and (self._prices is None or usage == NO_USAGE):
+            price = compute_cost(usage, self.prices) + fee
+        if not price and (self.prices is None or usage == NO_USAGE):
             return None
         self._spent = sum_amounts((self._spent, price))
         return price
@@ -272,7 +273,7 @@ class NativeTurn:
     def explain_cost_limit(self) -> str:
         """Explain why the turn must end for its cost; empty if it may continue."""
         limits = self._limits
-        if limits.cost is not None and self._prices is None:
+        if limits.cost is not None and self.prices is None:
             return (
                 f"The price of {self._assignment.model} is not known, so the limit of"
                 f" {limits.cost} USD per turn cannot be enforced. Set its prices in"
@@ -289,16 +290,14 @@ class NativeTurn:
             self._bytes_per_token = min(max(ratio, _SANE_BYTES[0]), _SANE_BYTES[1])
 
 
-def split_into_batches(
-    uses: Sequence[AnyUse],
-) -> Iterator[tuple[AnyUse, ...]]:
+def split_into_batches(uses: Sequence[AnyUse], mcp: McpTools) -> Iterator[tuple[AnyUse, ...]]:
     """Split calls into batches in their order; neighbours that only read share one."""
     together: list[AnyUse] = []
     for use in uses:
-        if together and not (is_parallel(use) and len(together) < MOST_AT_ONCE):
+        if together and not (is_parallel(use, mcp) and len(together) < MOST_AT_ONCE):
             yield tuple(together)
             together = []
-        if is_parallel(use):
+        if is_parallel(use, mcp):
             together.append(use)
         else:
             yield (use,)

@@ -42,6 +42,22 @@ def call_task(prompt: str, **more) -> Call:
     return Call("run_task", {"prompt": prompt, **more})
 
 
+def test_a_task_ends_at_the_cost_that_the_model_gave_it(scene, supplier):
+    spent = Tokens(input=1_000_000, output=0)
+    supplier.script(
+        call_task("Look.", cost=1.5),
+        Answer((Call("read_file", {"path": "notes.txt"}),), spent),
+        Say("It was too dear."),
+    )
+    told = scene.run()
+    assert read_replies(told) == ["It was too dear."]
+    (task,) = [one for one in told if isinstance(one, ToolUsed) and one.name == "run_task"]
+    assert not task.ok
+    assert "limit of 1.5 USD" in task.outcome
+    costs = [one.cost for one in told if isinstance(one, UsageReported | ReplyCompleted)]
+    assert Decimal(2) in costs
+
+
 def test_tasks_run_beside_each_other_and_their_replies_are_read(scene, root, supplier):
     class SimultaneousWorkspace(FolderWorkspace):
         """Lets nobody read before two want to."""

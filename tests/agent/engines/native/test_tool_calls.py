@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from agentd.agent.engines.native.tool_calls import (
     LONGEST_OUTCOME,
     LONGEST_RESULT,
+    AnyUse,
     InvalidToolCall,
     build_tool_definitions,
     describe_input,
@@ -17,7 +18,9 @@ from agentd.agent.engines.native.tool_calls import (
     render_result,
     summarize_result,
 )
-from agentd.agent.tools.model import TOOLS, ListFiles, ReadFile
+from agentd.agent.engines.native.turn import split_into_batches
+from agentd.agent.mcp_servers.turn_tools import McpToolUse, NoMcpTools
+from agentd.agent.tools.model import TOOLS, FetchPage, ListFiles, ReadFile
 from agentd.agent.tools.results import (
     BackgroundOutput,
     CommandResult,
@@ -78,7 +81,23 @@ def test_a_call_that_is_none_is_explained(call, why):
     use = parse_call(call)
     assert isinstance(use, InvalidToolCall)
     assert why in use.why
-    assert is_parallel(use)
+    assert is_parallel(use, NoMcpTools())
+
+
+def test_what_only_reads_runs_in_parallel():
+    class Servers(NoMcpTools):
+        def reads_unasked(self, name: str) -> bool:
+            return name == "mcp__docs__find"
+
+    uses: list[AnyUse] = [
+        FetchPage("https://a.example"),
+        FetchPage("https://b.example"),
+        McpToolUse("mcp__docs__find", {}),
+        McpToolUse("mcp__docs__write", {}),
+        McpToolUse("mcp__docs__find", {}),
+    ]
+    batches = [len(batch) for batch in split_into_batches(uses, Servers())]
+    assert batches == [3, 1, 1]
 
 
 @given(st.sampled_from([*TOOLS, "x"]) | st.text(), st.text() | st.just("[" * 100_000))
