@@ -269,12 +269,10 @@ class EditorSession:
 
     def _answer(self, approval: AcpJson, result: AcpJson) -> None:
         """Pass a person's decision on; what was left open stays so for others."""
-        decision = read_decision(approval, result)
-        if decision is None:
+        if (body := read_decision(approval, result)) is None:
             return
-        path = f"/api/chat/{self.chat_id}/approvals/{approval['id']}"
         try:
-            self._daemon.call("POST", path, decision)
+            self._daemon.call("POST", f"/api/chat/{self.chat_id}/approvals/{approval['id']}", body)
         except Forbidden as error:  # the question stays open for others
             self.send_update(make_chunk("agent", f"{error.message}. {error.details}\n\n"))
         except AgentdError as error:

@@ -32,6 +32,7 @@ from agentd.app.background import (
 from agentd.app.components import Components, Core, collect_routes, open_core, start_components
 from agentd.app.config_files import ConfigFiles
 from agentd.app.deferred_routes import defer_management, defer_mcp
+from agentd.app.gateway import find_dialects
 from agentd.app.http_server import ComponentRoutes, LiveEvents, ServerUrls, start_http_server
 from agentd.app.state import DaemonInfo, State
 from agentd.auth.sign_in_links import SignInLinks
@@ -168,7 +169,9 @@ async def start_daemon(
             stack, settings, core.chats, auth, ComponentRoutes(routes, deferred), live, tls
         )
         components.engines.use_gateway(
-            urls.local, auth.access.issue_own_key(), components.gateway.find_dialects
+            urls.local,
+            auth.access.issue_own_key(),
+            partial(find_dialects, components.gateway),
         )
         await _announce(core.state, urls, core.clock)
         running = RunningDaemon(

@@ -173,11 +173,6 @@ class ModelGateway:
         """The hand-written files, to be watched; the licence is, too."""
         return self.settings, self.channels, self.budgets, self.rules
 
-    def find_dialects(self, name: str) -> tuple[ChannelDialect, ...]:
-        """Return the dialects in which a model is reached without translation, the best first."""
-        model = self.get_models().get(name)
-        return find_preferred_dialects(model, self.channels.current) if model else ()
-
     @property
     def active_rules(self) -> SecretRules:
         """The masking rules in force: the configured ones, and the suppliers' own keys."""
@@ -355,3 +350,9 @@ class ModelGateway:
     def _apply_rules(self) -> None:
         if self._masker:
             self._masker.rules = self.rules.current.with_values(self._own_secrets)
+
+
+def find_dialects(gateway: ModelGateway, name: str) -> tuple[ChannelDialect, ...]:
+    """Return the dialects in which a model is reached without translation, the best first."""
+    model = gateway.get_models().get(name)
+    return find_preferred_dialects(model, gateway.channels.current) if model else ()
