@@ -187,6 +187,7 @@ def test_a_whole_turn_by_openais_client():
         tool_choice=NamedTool("Name"),
         max_output=100,
         reasoning_effort="low",
+        keep_thinking=True,
         response_format=JsonFormat(function["parameters"], "Name", strict=True),
         user="u1",
     )
