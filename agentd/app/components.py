@@ -307,7 +307,7 @@ async def collect_routes(
         *preferences_api.routes(PreferenceEndpoints(PreferenceFiles(layout), core.bus)),
         *pages.routes(PageEndpoints(await asyncio.to_thread(load_assets))),
     )
-    return (*routes, *start_api.routes(StartEndpoints.from_routes(routes)))
+    return (*routes, *start_api.routes(StartEndpoints.from_routes(routes, chats.list_summaries)))
 
 
 def _build_setup_routes(core: Core) -> tuple[Route, ...]:

@@ -1,11 +1,13 @@
 """A page of the list of chats: the newest first, filtered, and stable while chats are added.
 
 Pure: values in, a page out. What a page costs grows with what it looks at, never with how many
-chats there are.
+chats there are. Only ``list_notable`` looks at all, some milliseconds for 10,000.
 """
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from heapq import nlargest
+from operator import attrgetter
 
 from msgspec import Struct
 
@@ -13,6 +15,8 @@ from agentd.chats.state import ChatState, ChatSummary
 
 MAX_SCANNED = 5000
 """Chats that one page looks at, at most: where few match, the rest is for the next page."""
+MOST_OF_A_KIND = 200
+"""Chats that wait, failed, were not seen, or none of this, which ``list_notable`` lists at most."""
 
 
 class ChatFilter(Struct, frozen=True):
@@ -62,3 +66,35 @@ def list_page(
             return ChatPage(found, found[-1].id)
         found.append(chat)
     return ChatPage(found, ids[last] if last else None)
+
+
+def list_notable(
+    chats: Iterable[ChatSummary], before: int, pins: Collection[int], seen: Mapping[int, int]
+) -> list[ChatSummary]:
+    """List the chats with ids smaller than ``before`` that a person's lists show all the same.
+
+    Those that ask, are at work or are pinned, all of them; of those whose prompts wait, of those
+    that failed, of those with messages that were not ``seen``, and of all others the ones that
+    were active last.
+    """
+    notable: list[ChatSummary] = []
+    waiting: list[ChatSummary] = []
+    failed: list[ChatSummary] = []
+    unseen: list[ChatSummary] = []
+    others: list[ChatSummary] = []
+    for chat in chats:
+        if chat.id >= before:
+            continue
+        if chat.asking or chat.working or chat.id in pins:
+            notable.append(chat)
+        elif chat.waiting or chat.waits_until:
+            waiting.append(chat)
+        elif chat.damage or chat.state == "error":
+            failed.append(chat)
+        elif chat.messages > seen.get(chat.id, 0):
+            unseen.append(chat)
+        else:
+            others.append(chat)
+    for kind in (waiting, failed, unseen, others):
+        notable += nlargest(MOST_OF_A_KIND, kind, key=attrgetter("updated_at"))
+    return notable

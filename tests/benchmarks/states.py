@@ -63,6 +63,7 @@ class Maker:
         waiting: int = 0,
         title: str = "A chat to be measured",
         said: Mapping[int, str] | None = None,
+        labels: tuple[str, ...] = (),
     ) -> Chat:
         """Add a chat of so many messages, with so many paused prompts in its queue.
 
@@ -72,7 +73,7 @@ class Maker:
         self._said, self._place = said or {}, count(1)
         os.mkdir(self.layout.get_chat_folder(chat.id), 0o700)
         with open(self.layout.get_journal_path(chat.id), "wb") as journal:
-            for body in self._iter_chat_records(title, messages, waiting):
+            for body in self._iter_chat_records(title, messages, waiting, labels):
                 self._seq += 1
                 entry = JournalEntry(chat.lines + 1, self._seq, self._now(), "key:benchmark", body)
                 line = encode_checksummed(entry)
@@ -97,8 +98,10 @@ class Maker:
         self.moment += self._step
         return format_iso(self.moment)
 
-    def _iter_chat_records(self, title: str, messages: int, waiting: int) -> Iterator[RecordBody]:
-        yield ChatCreated(title)
+    def _iter_chat_records(
+        self, title: str, messages: int, waiting: int, labels: tuple[str, ...]
+    ) -> Iterator[RecordBody]:
+        yield ChatCreated(title, labels=labels)
         for said in range(0, messages, 3):
             yield from self._iter_turn_records(min(3, messages - said))
         if waiting:

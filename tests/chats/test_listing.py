@@ -1,12 +1,14 @@
 """A page of the list of chats: stable, complete, and never dearer for there being more chats."""
 
 from decimal import Decimal
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from agentd.chats import listing
-from agentd.chats.listing import ChatFilter, list_page
+from agentd.chats.listing import MOST_OF_A_KIND, ChatFilter, list_notable, list_page
 from agentd.chats.state import Chat, ChatSummary
 
 NAMES = ("bug", "idea", "Später")
@@ -77,3 +79,48 @@ def test_a_page_looks_at_no_more_chats_when_there_are_more() -> None:
     known = CountingDict({one: make_summary(one) for one in range(1, 20_001)})
     part = list_page(range(1, 20_001), known, ChatFilter(label="nothing"), None, 50)
     assert (known.looked, part.chats, part.next) == (listing.MAX_SCANNED, [], 15_001)
+
+
+def test_all_that_ask_are_at_work_or_pinned_are_of_note_however_many() -> None:
+    kinds: list[dict[str, Any]] = [{"asking": 1}, {"working": True}, {}]
+    chats = [
+        replace(make_summary(number + 1), **kinds[number % 3])
+        for number in range(6 * MOST_OF_A_KIND)
+    ]
+    pins = {chat.id for chat in chats if not (chat.asking or chat.working)}
+    assert {chat.id for chat in list_notable(chats, 10**6, pins, {})} == {one.id for one in chats}
+
+
+def test_of_each_other_kind_those_of_note_were_active_last() -> None:
+    kinds: list[dict[str, Any]] = [
+        {"waiting": 1},
+        {"waits_until": "2026-01-02T00:00:00.000Z"},
+        {"outcome": "failed"},
+        {"outcome": "interrupted"},
+        {"damage": "not a record"},
+        {"outcome": "completed", "messages": 3},
+        {"outcome": "completed", "messages": 2},
+    ]
+    chats = [
+        replace(make_summary(number + 1), updated_at=f"{number * 7919 % 10_000:04}", **kind)
+        for number, kind in enumerate(kinds * 2 * MOST_OF_A_KIND)
+    ]
+    seen = {chat.id: 2 for chat in chats}
+    found = {chat.id for chat in list_notable(chats, 10**6, (), seen)}
+    for several in (kinds[:2], kinds[2:5], kinds[5:6], kinds[6:]):
+        members = [
+            chat
+            for chat in chats
+            if any(
+                all(getattr(chat, name) == value for name, value in kind.items())
+                for kind in several
+            )
+        ]
+        members.sort(key=lambda chat: chat.updated_at, reverse=True)
+        listed = [chat for chat in members if chat.id in found]
+        assert listed == members[:MOST_OF_A_KIND]
+
+
+def test_only_chats_before_the_first_page_are_of_note() -> None:
+    chats = [replace(make_summary(number), asking=1) for number in range(1, 10)]
+    assert [chat.id for chat in list_notable(chats, 5, (), {})] == [1, 2, 3, 4]

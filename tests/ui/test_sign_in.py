@@ -2,6 +2,7 @@
 
 import hashlib
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -9,7 +10,7 @@ from agentd.auth.password import hash_password
 from agentd.auth.roles import User
 from agentd.auth.user_store import UserFile
 from tests.support.daemon import CHEAP, WORD, Serving, until
-from tests.ui.support import DESK, PHONE, Person, person, sign_in
+from tests.ui.support import DESK, PHONE, Person, find_prompt_box, person, sign_in
 
 from playwright.sync_api import Browser, Page, expect  # isort: skip
 
@@ -95,6 +96,73 @@ def test_a_session_that_is_revoked_elsewhere_leads_to_the_login(
     site.administrator().delete("/api/session?everywhere=true")
     expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
     assert "next=%2Finbox" in page.url
+
+
+def sign_out(page: Page) -> None:
+    """Sign out in the menu."""
+    page.get_by_role("button", name="Settings and account").click()
+    page.get_by_role("menuitem", name="Sign out").click()
+    expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+
+
+def test_what_waits_or_is_a_draft_stays_with_its_author_when_another_person_signs_in(
+    visitor: Person, site: Serving
+) -> None:
+    client = site.client()
+    UserFile(site.layout).add(User("max", "manager", hash_password(WORD, CHEAP)))
+    chat = client.create_chat(title="Shared by two")
+    page = visitor.open(f"/login?next=/{chat}")
+    sign_in(page)
+    visitor.context.route("**/api/chat/*/send", lambda route: route.abort())
+    find_prompt_box(page).fill("ada waits")
+    find_prompt_box(page).press("Enter")
+    expect(page.get_by_text("ada waits")).to_be_visible()
+    find_prompt_box(page).fill("the draft of ada")
+    find_prompt_box(page).blur()
+    site.administrator().delete("/api/session?everywhere=true")
+    expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+    visitor.context.unroute_all()
+    sign_in(page, "max")
+    expect(find_prompt_box(page)).to_have_value("")
+    find_prompt_box(page).fill("max speaks")
+    find_prompt_box(page).press("Enter")
+    expect(page.locator(".prose", has_text="echo: max speaks")).to_be_visible()
+    expect(page.get_by_text("ada waits")).to_have_count(0)
+    sign_out(page)
+    said = [message["content"] for message in client.messages(chat)]
+    assert said == ["max speaks", "echo: max speaks"]
+    sign_in(page)
+    page.goto(f"{site.url}/{chat}")
+    expect(page.locator(".prose", has_text="echo: ada waits")).to_be_visible()
+    expect(find_prompt_box(page)).to_have_value("the draft of ada")
+
+
+def test_another_tab_becomes_that_of_who_signed_in_last(visitor: Person, site: Serving) -> None:
+    UserFile(site.layout).add(User("tom", "manager", hash_password(WORD, CHEAP)))
+    one = visitor.open("/login?next=/settings/you")
+    sign_in(one)
+    expect(one.get_by_role("heading", name="ada")).to_be_visible()
+    two = visitor.open("/login")
+    sign_in(two, "tom")
+    expect(one.get_by_role("heading", name="tom")).to_be_visible()
+
+
+def test_two_daemons_of_one_host_do_not_sign_each_other_out(
+    visitor: Person, site: Serving, tmp_path: Path
+) -> None:
+    with Serving(tmp_path) as other:
+        other.administrator()
+        one = visitor.open("/login?next=/inbox")
+        sign_in(one)
+        two = Person(visitor.context, other.url).open("/login?next=/inbox")
+        assert urlsplit(one.url).hostname == urlsplit(two.url).hostname
+        sign_in(two)
+        for page in (one, two, one):
+            page.reload()
+            expect(page.get_by_role("heading", name="Needs you", exact=True)).to_be_visible()
+        sign_out(two)
+        one.reload()
+        expect(one.get_by_role("heading", name="Needs you", exact=True)).to_be_visible()
 
 
 def test_no_address_leads_away_after_the_login(visitor: Person, site: Serving) -> None:

@@ -2696,6 +2696,7 @@ export type StagePaths = {
 export type StartView = {
   me: MeView | null;
   chats: ChatsView;
+  notable: ChatRow[];
   approvals: ApprovalsView;
   labels: LabelsView;
   models: ModelStatusList;

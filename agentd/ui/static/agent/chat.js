@@ -19,7 +19,7 @@ import { toastError } from "../parts/toast.js";
 import { chatItems } from "./chat_actions.js";
 import { followChat } from "./chat_data.js";
 import { labelChips } from "./labels.js";
-import { chats, markSeen, whenRead } from "./chats.js";
+import { chats, loading, markSeen, readChat, refreshSoon, whenRead } from "./chats.js";
 import { modelItems, modelLabel, schemaHolder, skillItems, skills } from "./choices.js";
 import { list } from "../core/list.js";
 import { seen } from "./me.js";
@@ -250,6 +250,9 @@ export function page(params) {
     { keys: "End", label: "End of the chat", run: () => void toLast() },
   ]);
 
+  effect(() => {
+    if (loading.value === "ready" && chat.work.value && !row.value) refreshSoon(chatId, 0); // an old one
+  });
   const read = chat.load(wanted);
   void read.then(() => {
     atEnd = !wanted;
@@ -262,7 +265,8 @@ export function page(params) {
 
   const usual = matchMedia("(min-width: 1181px)").matches ? store.read("panel", "details") : "";
   const panel = computed(() => query.value.get("panel") ?? usual);
-  const actions = () => Promise.all([read, whenRead()]).then(() => chatItems(chatId, title.peek(), [
+  const requireRow = () => (row.peek() ? undefined : readChat(chatId).catch(() => {})); // else its labels cannot be set
+  const actions = () => Promise.all([read, whenRead()]).then(requireRow).then(() => chatItems(chatId, title.peek(), [
     { label: "Find in this chat", icon: "search", hint: "Ctrl F", onselect: () => void find() },
     { label: "Changes", icon: "branch", checked: panel.peek() === "changes", onselect: () => showPanel("changes") },
     ...(settings.peek()?.worktree === false ? [{ label: "Work in a tree of its own", icon: "copy", disabled: !may("manager") || chat.working.peek(), onselect: () => void change({ worktree: true }).then(() => showPanel("changes")) }] : []),

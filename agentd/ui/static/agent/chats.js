@@ -8,12 +8,12 @@ import { loadChoices, takeChoices } from "./choices.js";
 import { loadMe, markSeenUpTo, pins, seen, takeMe } from "./me.js";
 
 /**
- * @typedef {import("../api.d.ts").ListedChat} Chat
+ * @typedef {import("../api.d.ts").ChatRow} Chat
  * @typedef {import("../api.d.ts").ApprovalView} Approval
  * @typedef {import("../api.d.ts").LabelRow} Label
  */
 
-/** All that were read so far, by their ids. */
+/** All that were read so far, by their ids: the newest, and older ones that the lists show first. */
 export const chats = signal(/** @type {ReadonlyMap<number, Chat>} */ (new Map()));
 /** The questions that are open, the longest open first. */
 export const approvals = signal(/** @type {readonly Approval[]} */ ([]));
@@ -45,7 +45,7 @@ export async function loadChats() {
     await events.read(() => get("/api/start"), (start) => {
       takeMe(start.me);
       takeChoices(start.models, start.skills);
-      chats.value = new Map(start.chats.chats.map(entryOf));
+      chats.value = new Map([...start.notable, ...start.chats.chats].map(entryOf));
       next.value = start.chats.next;
       approvals.value = start.approvals.approvals;
       labels.value = start.labels.labels;
@@ -82,9 +82,20 @@ export function loadMore() {
 
 async function readNext() {
   if (next.peek() === null) return;
-  const page = await get("/api/chats", { limit: PAGE, before: next.peek() });
-  chats.value = new Map([...chats.peek(), ...page.chats.map(entryOf)]);
-  next.value = page.next;
+  const before = next.peek();
+  await events.read(() => get("/api/chats", { limit: PAGE, before }), (page) => {
+    if (next.peek() !== before) return; // all was read anew meanwhile
+    chats.value = new Map([...chats.peek(), ...page.chats.map(entryOf)]);
+    next.value = page.next;
+  });
+}
+
+/**
+ * Read a chat, which may be none of those that were read so far.
+ * @param {number} chatId
+ */
+export function readChat(chatId) {
+  return events.read(() => get(`/api/chats/${chatId}`), putChat);
 }
 
 /**
@@ -93,7 +104,7 @@ async function readNext() {
  */
 export function putChat(told) {
   const known = chats.peek().get(told.chatId);
-  const merged = { waiting: 0, problem: "", match: null, state: "created", ...known, ...told };
+  const merged = { waiting: 0, problem: "", state: "created", ...known, ...told };
   chats.value = new Map(chats.peek()).set(told.chatId, /** @type {Chat} */ (merged));
 }
 
@@ -149,15 +160,18 @@ function groupOf(chat) {
 /** Chats whose rows are to be read again, for events do not tell all of them. */
 const stale = new Set();
 
-/** @param {number} chatId */
-function refreshSoon(chatId, delay = 250) {
+/**
+ * Read a chat in a moment, and later while it cannot be read.
+ * @param {number} chatId
+ */
+export function refreshSoon(chatId, delay = 250) {
   if (stale.has(chatId)) return;
   stale.add(chatId);
   setTimeout(async () => {
     stale.delete(chatId);
     if (!session.peek()) return;
     try {
-      putChat(await get(`/api/chats/${chatId}`));
+      await readChat(chatId);
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
       if (error.status === 404) dropChat(chatId);

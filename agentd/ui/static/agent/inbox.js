@@ -8,13 +8,16 @@ import { fullTime, shortTime } from "../core/time.js";
 import { approvalCard } from "../parts/approval.js";
 import { emptyState, frame } from "../parts/frame.js";
 import { notifyButton } from "../parts/notify.js";
-import { approvals, chats, isUnseen } from "./chats.js";
+import { toastError } from "../parts/toast.js";
+import { approvals, chats, isUnseen, loadMore, next } from "./chats.js";
 import { stateOf } from "./chat_list.js";
 
 /** @typedef {import("./chats.js").Chat} Chat */
 
 /** Rows of a section; the newest are those that matter. */
 const AT_ONCE = 100;
+/** Of a section with fewer rows all are known at once: the daemon tells so many of those that are no longer new. */
+const KNOWN = 200;
 
 /** @returns {import("../core/router.js").Page} */
 export function page() {
@@ -50,13 +53,17 @@ function rows(wanted) {
  */
 function section(title, members) {
   const shown = signal(AT_ONCE);
+  const showMore = async () => {
+    shown.value += AT_ONCE;
+    while (members.peek().length < shown.peek() && next.peek() !== null) await loadMore();
+  };
   return () => (members.value.length ? el("section", { class: "card rows" }, el("header", null, el("h2", null, title)),
     el("ul", null, members.value.slice(0, shown.value).map((chat) => {
       const { dot: kind, why } = stateOf(chat);
       return el("li", null, el("a", { class: "item", "data-id": chat.chatId, href: link(`/${chat.chatId}`) }, el("span", { class: `dot ${kind}` }),
         el("span", { class: "name" }, chat.title), el("time", { datetime: chat.updatedAt, title: fullTime(chat.updatedAt) }, shortTime(chat.updatedAt)),
         why ? el("span", { class: `why ${kind}` }, why) : null));
-    })), members.value.length > shown.value
-      ? el("button", { class: "btn more", onclick: () => (shown.value += AT_ONCE) }, `Show ${AT_ONCE} more`)
+    })), members.value.length > shown.value || (members.value.length >= KNOWN && next.value !== null)
+      ? el("button", { class: "btn more", onclick: () => void showMore().catch(toastError) }, `Show ${AT_ONCE} more`)
       : null) : null);
 }

@@ -3,7 +3,7 @@
 import { may, put, sendInOrder } from "../core/api.js";
 import { el } from "../core/el.js";
 import { toastError } from "../parts/toast.js";
-import { changeChat, chats, labels, putChat } from "./chats.js";
+import { changeChat, chats, labels, putChat, readChat } from "./chats.js";
 
 /** @param {readonly string[]} names */
 export function labelChips(names) {
@@ -20,25 +20,30 @@ export function labelChips(names) {
  * @param {number} chatId
  */
 export function labelItems(chatId) {
-  const mine = chats.peek().get(chatId)?.labels ?? [];
+  const mine = chats.peek().get(chatId)?.labels;
   return labels.peek().map(({ name }) => ({
-    label: `Label: ${name}`, icon: "tag", checked: mine.includes(name), toggles: true, disabled: !may("manager"),
+    label: `Label: ${name}`, icon: "tag", checked: mine?.includes(name) ?? false, toggles: true, disabled: !mine || !may("manager"),
     onselect: () => void toggle(chatId, name),
   }));
 }
 
 /**
+ * Put a label on a chat, or take it off; the others, which are sent with it, are known or read before.
  * @param {number} chatId
  * @param {string} name
  */
 async function toggle(chatId, name) {
-  const before = chats.peek().get(chatId)?.labels ?? [];
-  const after = before.includes(name) ? before.filter((one) => one !== name) : [...before, name];
-  changeChat(chatId, { labels: after });
+  /** @type {string[] | undefined} */
+  let before;
   try {
+    if (!chats.peek().has(chatId)) await readChat(chatId);
+    before = chats.peek().get(chatId)?.labels;
+    if (!before) return; // it was deleted meanwhile
+    const after = before.includes(name) ? before.filter((one) => one !== name) : [...before, name];
+    changeChat(chatId, { labels: after });
     putChat(await sendInOrder(`chat ${chatId}`, () => put(`/api/chats/${chatId}/labels`, { labels: after })));
   } catch (error) {
-    changeChat(chatId, { labels: before });
+    if (before) changeChat(chatId, { labels: before });
     toastError(error, () => void toggle(chatId, name));
   }
 }

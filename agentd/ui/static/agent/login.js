@@ -19,12 +19,17 @@ export function page() {
   async function signIn(proof) {
     busy.value = true;
     failure.value = null;
+    const before = session.peek();
     try {
       session.value = { kind: "user", ...(await call("POST", "/api/session", { body: proof })) };
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
       failure.value = error;
       busy.value = false;
+      return;
+    }
+    if (before && before.user !== session.peek()?.user) { // this page has data of somebody else
+      location.replace(link(await findNext()));
       return;
     }
     await startSession();

@@ -3,9 +3,9 @@
  * agentd does not answer. Each has a key, so that sending it again never queues it twice.
  */
 
-import { ApiError, newKey, post } from "../core/api.js";
+import { ApiError, newKey, post, session } from "../core/api.js";
 import * as live from "../core/live.js";
-import { effect, signal } from "../core/signals.js";
+import { computed, effect, signal } from "../core/signals.js";
 import * as store from "../core/store.js";
 import { keepKnown } from "./choices.js";
 
@@ -15,7 +15,7 @@ import { keepKnown } from "./choices.js";
 
 const RETRY = 3000;
 
-export const outbox = signal(/** @type {readonly Outgoing[]} */ (store.read("outbox", [])));
+export const outbox = signal(/** @type {readonly Outgoing[]} */ ([]));
 /** @type {Map<string, (result: any) => void>} */
 const waiting = new Map();
 let delivering = false;
@@ -105,7 +105,12 @@ function change(next) {
   store.write("outbox", next.length ? next : null);
 }
 
-store.onChange("outbox", () => (outbox.value = store.read("outbox", [])));
+const takeKept = () => (outbox.value = store.read("outbox", []));
+store.onChange("outbox", takeKept);
+const user = computed(() => session.value?.user);
+effect(() => {
+  if (user.value !== undefined) takeKept();
+});
 effect(() => {
   if (live.state.value === "live" && outbox.peek().length) void deliver();
 });

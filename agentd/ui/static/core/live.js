@@ -10,7 +10,7 @@
  * notices that it slept has a new stream opened, and listens itself if no other tab answers.
  */
 
-import { address, BASE, refreshSession, ApiError, whenSignedOut } from "./api.js";
+import { address, BASE, refreshSession, ApiError, session, whenSignedOut } from "./api.js";
 import { signal } from "./signals.js";
 
 /** Seconds without data after which a stream is opened again. */
@@ -156,10 +156,10 @@ export function start() {
 
 /** Lead once no other tab does; `steal`: at once, for the other does not answer. */
 function claim(steal = false) {
+  channel.postMessage({ kind: "hello", user: session.peek()?.user });
   if (!usesLocks) return lead(() => {});
   claiming.abort();
   const { signal: ours } = (claiming = new AbortController());
-  channel.postMessage({ kind: "hello" });
   const held = () => new Promise((resolve) => lead(() => resolve(undefined)));
   navigator.locks.request(`agentd-live ${BASE}`, steal ? { steal } : { signal: ours }, held).catch((error) => {
     if (error.name !== "AbortError") reportError(error);
@@ -306,7 +306,8 @@ function hear(event) {
   if (stopped) return;
   const message = event.data;
   if (message.kind === "hello") {
-    if (leading.peek()) channel.postMessage({ kind: "state", state: state.peek(), id: last });
+    if (message.user !== session.peek()?.user) location.reload(); // somebody else has signed in
+    else if (leading.peek()) channel.postMessage({ kind: "state", state: state.peek(), id: last });
   } else if (message.kind === "woke") {
     if (!leading.peek()) return;
     channel.postMessage({ kind: "state", state: state.peek(), id: last });

@@ -1,8 +1,17 @@
-/** What this browser keeps by itself, and survives storage that is full or forbidden. */
+/**
+ * What this browser keeps by itself, and survives storage that is full or forbidden. It is kept for who
+ * is signed in: whoever signs in next in this browser, as after a session was revoked, has their own.
+ */
 
-import { BASE } from "./api.js";
+import { BASE, session } from "./api.js";
 
-const prefix = `agentd ${BASE} `;
+/**
+ * The key of a value in the browser's storage.
+ * @param {string} name
+ */
+function keyOf(name) {
+  return `agentd ${BASE} ${session.peek()?.user ?? ""} ${name}`;
+}
 
 /**
  * Read a value.
@@ -13,7 +22,7 @@ const prefix = `agentd ${BASE} `;
  */
 export function read(name, otherwise) {
   try {
-    const text = localStorage.getItem(prefix + name);
+    const text = localStorage.getItem(keyOf(name));
     return text === null ? otherwise : JSON.parse(text);
   } catch {
     return otherwise;
@@ -27,8 +36,8 @@ export function read(name, otherwise) {
  */
 export function write(name, value) {
   try {
-    if (value === null || value === undefined) localStorage.removeItem(prefix + name);
-    else localStorage.setItem(prefix + name, JSON.stringify(value));
+    if (value === null || value === undefined) localStorage.removeItem(keyOf(name));
+    else localStorage.setItem(keyOf(name), JSON.stringify(value));
     return true;
   } catch {
     return false;
@@ -44,7 +53,7 @@ export function names(beginning) {
   try {
     for (let index = 0; index < localStorage.length; index++) {
       const name = localStorage.key(index) ?? "";
-      if (name.startsWith(prefix + beginning)) found.push(name.slice(prefix.length));
+      if (name.startsWith(keyOf(beginning))) found.push(name.slice(keyOf("").length));
     }
   } catch {
     return [];
@@ -52,7 +61,7 @@ export function names(beginning) {
   return found;
 }
 
-/** Forget everything, as at sign-out. */
+/** Forget everything of who is signed in, as at sign-out. */
 export function clear() {
   for (const name of names("")) write(name, null);
 }
@@ -66,7 +75,7 @@ export function clear() {
 export function onChange(name, action) {
   /** @param {StorageEvent} event */
   const hear = (event) => {
-    if (event.key === prefix + name || event.key === null) action();
+    if (event.key === keyOf(name) || event.key === null) action();
   };
   addEventListener("storage", hear);
   return () => removeEventListener("storage", hear);

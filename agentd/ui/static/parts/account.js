@@ -51,7 +51,7 @@ export async function signOut() {
     return;
   }
   live.stop({ everywhere: true });
-  session.value = null;
   store.clear();
+  session.value = null;
   location.reload();
 }

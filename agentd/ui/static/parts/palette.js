@@ -104,7 +104,7 @@ export function showPalette() {
   }, { plain: true });
 }
 
-/** @param {import("../agent/chats.js").Chat} chat */
+/** @param {import("../api.d.ts").ListedChat} chat */
 function inMessages(chat) {
   const hash = chat.match ? `#m${chat.match.messageId}` : "";
   return { label: chat.title, note: chat.match?.excerpt ?? "", icon: "chat", group: "In messages", run: () => void navigate(`/${chat.chatId}${hash}`) };

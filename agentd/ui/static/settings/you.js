@@ -59,8 +59,8 @@ async function signOutEverywhere() {
     return;
   }
   live.stop({ everywhere: true });
-  session.value = null;
   store.clear();
+  session.value = null;
   location.reload();
 }
 
