@@ -1,10 +1,11 @@
 """The tools of MCP servers during one turn: what the model is offered, and how it is run."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 
 from agentd.agent.engine import Approver, Question
+from agentd.agent.forms import read_form
 from agentd.agent.mcp_servers.connection import McpConnection
 from agentd.agent.mcp_servers.http import EXPIRED
 from agentd.agent.mcp_servers.messages import (
@@ -13,7 +14,6 @@ from agentd.agent.mcp_servers.messages import (
     RemoteResult,
     RemoteTool,
     ServerResource,
-    get_map,
     get_string,
     name_tools,
 )
@@ -21,7 +21,6 @@ from agentd.agent.mcp_servers.model import ReadyServer
 from agentd.agent.mcp_servers.pool import WITHDRAWN, McpPool
 from agentd.agent.mcp_servers.prompts import fill_arguments
 from agentd.agent.mcp_servers.turn_tools import McpToolUse
-from agentd.agent.text import sanitize
 from agentd.core.errors import (
     AgentdError,
     BadRequest,
@@ -34,7 +33,6 @@ from agentd.llm.conversation import ToolDefinition
 
 LIST_RESOURCES = "list_mcp_resources"
 READ_RESOURCE = "read_mcp_resource"
-_MOST_FIELDS = 1
 _RESOURCE_TOOLS = (
     ToolDefinition(
         LIST_RESOURCES,
@@ -222,62 +220,18 @@ class McpToolset:
 
     async def _elicit(self, message: str, schema: JsonMap) -> JsonMap:
         """Ask the person what a server asks, if one answer is enough; else decline."""
-        found = _read_simple_question(schema)
-        if found is None or self._asking.locked():
+        form = read_form(schema)
+        if form is None or self._asking.locked():
             return {"action": "decline"}
-        field, choices = found
         async with self._asking:
-            question = Question("question", "mcp", message, choices=choices)
+            question = Question("question", "mcp", message, choices=form.choices)
             answer = await self._approver.ask(question)
         if not answer.allowed:
             return {"action": "decline"}
-        value = _read_answer(get_map(get_map(schema, "properties"), field), answer.reason)
-        if field and value is None:
-            return {"action": "cancel"}
-        return {"action": "accept", "content": {field: value} if field else {}}
+        content = form.fill_in(answer.reason)
+        return {"action": "cancel"} if content is None else {"action": "accept", "content": content}
 
 
 def _describe_resource(server: str, resource: ServerResource) -> str:
     named = " ".join(filter(None, (resource.name, resource.description, resource.media_type)))
     return f"{server} {resource.uri}: {named}"
-
-
-def _read_simple_question(schema: Mapping[str, object]) -> tuple[str, tuple[str, ...]] | None:
-    """Return the one field that a form has (empty: none) and its choices; None for larger forms."""
-    fields = get_map(schema, "properties")
-    if not fields:
-        return "", ("Yes",)
-    if len(fields) > _MOST_FIELDS:
-        return None
-    name = next(iter(fields))
-    field = get_map(fields, name)
-    match field.get("type"):
-        case "boolean":
-            return name, ("Yes", "No")
-        case "string" | "number" | "integer":
-            return name, tuple(_iter_choices(field))
-    return None
-
-
-def _iter_choices(field: Mapping[str, object]) -> Iterable[str]:
-    listed = field.get("enum")
-    if isinstance(listed, list):
-        yield from (sanitize(one[:200]) for one in listed[:8] if isinstance(one, str))
-
-
-_READERS: Mapping[str, Callable[[str], object]] = {
-    "integer": int,
-    "number": float,
-    "boolean": lambda text: text.strip().lower() in ("yes", "true", "y", "ja", "1", ""),
-}
-
-
-def _read_answer(field: Mapping[str, object], text: str) -> object:
-    """Return the person's words as a field takes them; None if they do not fit."""
-    read = _READERS.get(str(field.get("type")), str)
-    try:
-        value = read(text)
-    except ValueError:
-        return None
-    listed = field.get("enum")
-    return None if isinstance(listed, list) and value not in listed else value

@@ -54,6 +54,11 @@ MOST_REMINDERS = 5
 """The number of times a turn is continued after its agent ended it at a denial."""
 NOT_ALLOWED = "This was not allowed:\n\n{}\n\nContinue without it, or say what you would need."
 
+_CAPABILITIES: Mapping[str, object] = {
+    "fs": {"readTextFile": False, "writeTextFile": False},
+    "terminal": False,
+    "elicitation": {"form": {}},
+}
 _OTHER_VERSION = "The agent uses version {} of the Agent Client Protocol, not {}."
 _SIGN_IN_FIRST = -32000
 _LIMIT = re.compile(r"\b429\b|rate.?limit|usage limit|hit your limit|quota|too many requests", re.I)
@@ -97,7 +102,7 @@ class AcpConversation:
         self._model = ""
         """The model still to be set, where it is not an option."""
         self._asked: dict[str, str] = {}
-        """The subject of each open question."""
+        """The subject of each action that is asked about."""
         self._denied: list[str] = []
         """The denied actions, for the model, until it writes or does something again."""
         self._notes: list[str] = []
@@ -111,10 +116,9 @@ class AcpConversation:
 
     def on_start(self) -> Iterator[Step]:
         """Send ``initialize``."""
-        files = {"readTextFile": False, "writeTextFile": False}
         given = {
             "protocolVersion": VERSION,
-            "clientCapabilities": {"fs": files, "terminal": False},
+            "clientCapabilities": _CAPABILITIES,
             "clientInfo": {"name": "agentd", "title": "agentd", "version": __version__},
         }
         yield self._peer.request("initialize", given)
@@ -126,7 +130,7 @@ class AcpConversation:
         match self._peer.parse(line):
             case RpcRequest() as request:
                 for step in self._questions.on_request(request):
-                    if isinstance(step, AskApproval):
+                    if isinstance(step, AskApproval) and step.question.kind != "question":
                         self._asked[step.id] = step.question.subject
                     yield step
             case RpcNotification(method="session/update", params=params):
@@ -142,10 +146,11 @@ class AcpConversation:
 
     def on_decision(self, ask: str, answer: ApprovalAnswer) -> Iterator[Step]:
         """Send the decision; the protocol has no field for a reason: it is told later."""
+        acts = ask in self._asked  # the answer to a question of the agent has a place of its own
         subject = self._asked.pop(ask, "")
-        if answer.note:
+        if acts and answer.note:
             self._notes.append(render_note(answer, subject))
-        if not answer.allowed:
+        if acts and not answer.allowed:
             reason = "" if answer.note else answer.reason
             self._denied.append(f"{subject}\n{reason}".strip())
         yield from self._questions.on_decision(ask, answer)

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import TypeAlias
 
-from agentd.agent.engine import ApprovalAnswer
+from agentd.agent.engine import ApprovalAnswer, Question
 from agentd.agent.engines.acp.events import AcpEvents
 from agentd.agent.engines.external.common import WorkspaceBounds
 from agentd.agent.engines.external.conversation import AskApproval, QuestionCancelled, Step
@@ -15,6 +15,7 @@ from agentd.agent.engines.external.json_rpc import (
     get_text,
     iter_list,
 )
+from agentd.agent.forms import read_form
 
 _Outcome: TypeAlias = Mapping[str, object]
 
@@ -43,7 +44,7 @@ class AcpQuestions:
                     tool = self._work.get_tool(get_path(request.params, "toolCall"))
                     yield AskApproval(ask, tool.to_question(self._bounds))
             case "elicitation/create":
-                yield self._peer.respond(request.id, {"action": "decline"})
+                yield from self._ask_person(ask, request)
             case _:
                 yield self._peer.respond_error(
                     request.id, "agentd serves no files and no terminals"
@@ -52,7 +53,9 @@ class AcpQuestions:
     def on_decision(self, ask: str, answer: ApprovalAnswer) -> Iterator[Step]:
         """Send the decision to the agent."""
         request = self._open.pop(ask, None)
-        if request:
+        if request and request.method == "elicitation/create":
+            yield self._peer.respond(request.id, _fill_in_form(request.params, answer))
+        elif request:
             yield self._peer.respond(request.id, _choose_option(request.params, answer))
 
     def on_cancelled(self, params: object) -> Iterator[Step]:
@@ -60,7 +63,7 @@ class AcpQuestions:
         ask = json.dumps(get_path(params, "requestId"))
         request = self._open.pop(ask, None)
         if request:
-            yield self._peer.respond(request.id, _CANCELLED)
+            yield self._cancel(request)
             yield QuestionCancelled(ask)
 
     def close(self) -> Iterator[Step]:
@@ -68,8 +71,30 @@ class AcpQuestions:
         self._closed = True
         for ask, request in self._open.items():
             yield QuestionCancelled(ask)
-            yield self._peer.respond(request.id, _CANCELLED)
+            yield self._cancel(request)
         self._open.clear()
+
+    def _ask_person(self, ask: str, request: RpcRequest) -> Iterator[Step]:
+        """Ask what the agent asks in a form, if one answer is enough; else decline."""
+        form = read_form(get_path(request.params, "requestedSchema"))
+        if self._closed or form is None or get_text(request.params, "mode") not in ("", "form"):
+            yield self._peer.respond(request.id, {"action": "decline"})
+        elif ask not in self._open:
+            self._open[ask] = request
+            message = get_text(request.params, "message")
+            yield AskApproval(ask, Question("question", "ask", message, choices=form.choices))
+
+    def _cancel(self, request: RpcRequest) -> Step:
+        asks = request.method == "elicitation/create"
+        return self._peer.respond(request.id, {"action": "cancel"} if asks else _CANCELLED)
+
+
+def _fill_in_form(params: object, answer: ApprovalAnswer) -> _Outcome:
+    form = read_form(get_path(params, "requestedSchema"))
+    if not answer.allowed or form is None:
+        return {"action": "decline"}
+    content = form.fill_in(answer.reason)
+    return {"action": "cancel"} if content is None else {"action": "accept", "content": content}
 
 
 def _choose_option(params: object, answer: ApprovalAnswer) -> _Outcome:

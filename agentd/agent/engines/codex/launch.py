@@ -11,6 +11,8 @@ from agentd.agent.engines.external.common import KEY_VARIABLE, ModelEndpoint
 from agentd.agent.engines.external.conversation import ProgramLaunch
 
 _PROVIDER = "agentd"
+_ASKS = ("-c", "features.default_mode_request_user_input=true")
+"""Lets the model ask the person something: by default it can only where it plans."""
 
 
 class CodexState(Struct, frozen=True):
@@ -43,7 +45,7 @@ def build_launch(
     Only the environment of Codex has the key: not its arguments, which everybody on the host can
     read, and not the environment of the commands that it runs.
     """
-    given = [*(assignment.command or command), "app-server"]
+    given = [*(assignment.command or command), "app-server", *_ASKS]
     if endpoint is None:
         return ProgramLaunch(tuple(given))
     provider = f"model_providers.{_PROVIDER}"

@@ -1,7 +1,8 @@
 """Turns requests of Codex into questions, and decisions into responses."""
 
+import itertools
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -23,7 +24,16 @@ from agentd.agent.engines.external.json_rpc import (
     get_text,
     iter_list,
 )
+from agentd.agent.engines.external.person_questions import (
+    QuestionSeries,
+    explain_unanswered,
+    make_person_question,
+)
+from agentd.agent.forms import OneFieldForm, read_form
 
+NO_SECRETS = "Secrets are not asked for here. Say where the person can put it instead."
+
+_ASKS = "request_user_input"
 _Reply: TypeAlias = Callable[[ApprovalAnswer], object]
 _Asked: TypeAlias = tuple[Question, _Reply]
 
@@ -44,6 +54,10 @@ class CodexQuestions:
         self._bounds = bounds
         self._changes: dict[str, object] = {}
         self._open: dict[str, _Open] = {}
+        self._series: dict[str, QuestionSeries] = {}
+        """The model's own questions, by the id of the one that is open."""
+        self._asked: dict[str, object] = {}
+        """The parameters of their requests, by the request's id."""
         self._closed = False
 
     def on_item_started(self, item: object) -> None:
@@ -52,6 +66,9 @@ class CodexQuestions:
 
     def on_request(self, request: RpcRequest) -> Iterator[Step]:
         """Ask for approval, or respond at once if approval is impossible."""
+        if request.method == "item/tool/requestUserInput":
+            yield from self._ask_person(request)
+            return
         asked = self._build_question(request)
         if asked is None:
             yield self._respond_unasked(request)
@@ -71,6 +88,9 @@ class CodexQuestions:
 
     def on_decision(self, ask: str, answer: ApprovalAnswer) -> Iterator[Step]:
         """Send the decision to Codex."""
+        if series := self._series.pop(ask, None):
+            yield from self._on_answer(series, answer)
+            return
         waiting = self._open.pop(ask, None)
         if waiting:
             yield self._peer.respond(waiting.request.id, waiting.reply(answer))
@@ -80,12 +100,62 @@ class CodexQuestions:
         ask = json.dumps(get_path(params, "requestId"))
         if self._open.pop(ask, None):
             yield QuestionCancelled(ask)
+        for asked in [asked for asked, one in self._series.items() if one.ask == ask]:
+            del self._series[asked]
+            yield QuestionCancelled(asked)
 
     def close(self) -> Iterator[Step]:
         """Withdraw all open questions."""
         self._closed = True
-        yield from (QuestionCancelled(ask) for ask in self._open)
+        yield from (QuestionCancelled(ask) for ask in (*self._open, *self._series))
         self._open.clear()
+        self._series.clear()
+
+    def _ask_person(self, request: RpcRequest) -> Iterator[Step]:
+        """Put the model's own questions to the person: all, or none if one asks for a secret.
+
+        What a person answers is kept in the history, where no secret belongs.
+        """
+        asked = list(iter_list(request.params, "questions"))
+        secret = any(get_path(one, "isSecret") is True for one in asked)
+        ask = json.dumps(request.id)
+        if self._closed or secret or not all(get_text(one, "question") for one in asked):
+            yield self._respond_answers(request.params, ask, [], NO_SECRETS if secret else "")
+            return
+        if any(one.ask == ask for one in self._series.values()):
+            return
+        self._asked[ask] = request.params
+        questions = [
+            make_person_question(_ASKS, get_text(one, "question"), iter_list(one, "options"))
+            for one in asked
+        ]
+        yield from self._ask_next(QuestionSeries(ask, questions))
+
+    def _ask_next(self, series: QuestionSeries) -> Iterator[Step]:
+        """Put the next question; after the last one, send the answers."""
+        if asked := series.next_question:
+            self._series[asked.id] = series
+            yield asked
+        else:
+            params = self._asked.pop(series.ask)
+            yield self._respond_answers(params, series.ask, series.answers)
+
+    def _on_answer(self, series: QuestionSeries, answer: ApprovalAnswer) -> Iterator[Step]:
+        if answer.allowed:
+            series.add_answer(answer)
+            yield from self._ask_next(series)
+        else:
+            params, reason = self._asked.pop(series.ask), explain_unanswered(answer)
+            yield self._respond_answers(params, series.ask, series.answers, reason)
+
+    def _respond_answers(
+        self, params: object, ask: str, answers: Sequence[str], reason: str = ""
+    ) -> Step:
+        """Send the answers; questions without one get the ``reason`` for that."""
+        names = [get_text(one, "id") for one in iter_list(params, "questions")]
+        pairs = itertools.zip_longest(names, answers, fillvalue=reason or NOBODY_ANSWERS)
+        filled = {name: {"answers": [said]} for name, said in pairs}
+        return self._peer.respond(json.loads(ask), {"answers": filled})
 
     def _build_question(self, request: RpcRequest) -> _Asked | None:
         match request.method:
@@ -124,10 +194,6 @@ class CodexQuestions:
 
     def _respond_unasked(self, request: RpcRequest) -> Step:
         match request.method:
-            case "item/tool/requestUserInput":
-                questions = [get_text(one, "id") for one in iter_list(request.params, "questions")]
-                answers = {one: {"answers": [NOBODY_ANSWERS]} for one in questions}
-                return self._peer.respond(request.id, {"answers": answers})
             case "mcpServer/elicitation/request":
                 return self._peer.respond(
                     request.id, _render_elicitation(ApprovalAnswer(allowed=False))
@@ -167,12 +233,25 @@ def _iter_paths(value: object) -> Iterator[str]:
 
 
 def _parse_elicitation(params: object) -> _Asked | None:
-    """Return an MCP server's question; None for a form, which agentd cannot fill in."""
-    if get_text(params, "mode") == "url" or any(iter_list(params, "requestedSchema", "required")):
+    """Return an MCP server's question; None for a form that needs more than one answer."""
+    schema, server = get_path(params, "requestedSchema"), get_text(params, "serverName")
+    form, message = read_form(schema), get_text(params, "message")
+    if get_text(params, "mode") not in ("", "form"):
         return None
-    return Question(
-        "other", get_text(params, "serverName"), get_text(params, "message")
-    ), _render_elicitation
+    if form and form.name:
+        question = Question("question", server or "mcp", message, choices=form.choices)
+        return question, lambda answer: _fill_in(form, answer)
+    if any(iter_list(schema, "required")):
+        return None
+    return Question("other", server, message), _render_elicitation
+
+
+def _fill_in(form: OneFieldForm, answer: ApprovalAnswer) -> Mapping[str, object]:
+    if not answer.allowed:
+        return _render_elicitation(answer)
+    content = form.fill_in(answer.reason)
+    action = "cancel" if content is None else "accept"
+    return {"action": action, "content": content, "_meta": None}
 
 
 def _render_elicitation(answer: ApprovalAnswer) -> Mapping[str, object]:

@@ -367,12 +367,54 @@ def test_leave_is_given_once_each_time(answer: ApprovalAnswer, options: Any, cho
     assert outcome["outcome"] == (selected if chosen else {"outcome": "cancelled"})
 
 
-def test_files_and_terminals_are_refused_and_forms_declined() -> None:
+def test_files_and_terminals_are_refused_and_addresses_declined() -> None:
     made = start_prompt()
     for method in ("fs/read_text_file", "fs/write_text_file", "terminal/create", "x/y"):
         [step] = filter_steps(made.ask(5, method), SendLine)
         assert json.loads(step.line)["error"]["code"] == -32601
-    assert read_sent_results(made.ask(6, "elicitation/create")) == [{"action": "decline"}]
+    declined = [{"action": "decline"}]
+    assert read_sent_results(made.ask(6, "elicitation/create", mode="url")) == declined
+    two = {"properties": {"a": {"type": "string"}, "b": {"type": "string"}}}
+    assert read_sent_results(made.ask(7, "elicitation/create", requestedSchema=two)) == declined
+
+
+@pytest.mark.parametrize(
+    ("field", "choices", "said", "content"),
+    [
+        ({"type": "string"}, (), "Anna", "Anna"),
+        ({"type": "string", "enum": ["a", "b"]}, ("a", "b"), "b", "b"),
+        ({"type": "string", "oneOf": [{"const": "a", "title": "Ay"}]}, ("Ay",), "Ay", "a"),
+        ({"type": "integer"}, (), "3", 3),
+        ({"type": "boolean"}, ("Yes", "No"), "No", False),
+        ({"type": "integer"}, (), "three", None),
+        ({"type": "string", "enum": ["a", "b"]}, ("a", "b"), "c", None),
+    ],
+)
+def test_a_form_of_one_field_is_a_question_to_the_person(
+    field: Any, choices: tuple[str, ...], said: str, content: object
+) -> None:
+    made = start_prompt()
+    schema = {"type": "object", "properties": {"it": field}}
+    given = {"mode": "form", "message": "Which?", "requestedSchema": schema}
+    [ask] = filter_steps(made.ask(6, "elicitation/create", **given), AskApproval)
+    assert ask.question == Question("question", "ask", "Which?", choices=choices)
+    answered = ApprovalAnswer(True, reason=said, note=said, by_person=True)
+    filled = {"action": "cancel"} if content is None else None
+    assert read_sent_results(made.talk.on_decision(ask.id, answered)) == [
+        filled or {"action": "accept", "content": {"it": content}}
+    ]
+    told = made.answer({"stopReason": "end_turn"})
+    assert read_sent_params(told, "session/prompt") == []  # nothing is told a second time
+
+
+def test_a_form_that_nobody_fills_in_is_declined_and_one_is_cancelled_by_a_stop() -> None:
+    made = start_prompt()
+    given = {"message": "Which?", "requestedSchema": {"properties": {"it": {"type": "string"}}}}
+    [ask] = filter_steps(made.ask(6, "elicitation/create", **given), AskApproval)
+    denied = made.talk.on_decision(ask.id, ApprovalAnswer(False, reason="Nobody."))
+    assert read_sent_results(denied) == [{"action": "decline"}]
+    made.ask(7, "elicitation/create", **given)
+    assert read_sent_results(list(made.talk.stop())) == [{"action": "cancel"}]
 
 
 def test_a_stop_cancels_what_is_open_and_the_prompt() -> None:

@@ -44,6 +44,7 @@ from agentd.agent.engines.external.conversation import (
     SupplierPause,
     TurnDone,
 )
+from agentd.agent.engines.external.person_questions import LEFT_OPEN
 from agentd.chats.model import Message
 from agentd.llm.conversation import ImagePart
 from agentd.llm.price import Usage
@@ -308,7 +309,75 @@ def test_several_questions_may_be_open_and_a_cancelled_one_is_withdrawn():
     assert len(read_decisions(one.on_decision("q2", ApprovalAnswer(True)))) == 1
 
 
-def test_what_a_person_would_have_to_fill_in_is_left_to_the_model():
+COLOUR = {
+    "question": "Which colour?",
+    "header": "Colour",
+    "options": [{"label": "Red", "description": "Warm."}, {"label": "Blue"}],
+}
+PARTS = {
+    "question": "Which parts?",
+    "options": [{"label": "Door"}, {"label": "Roof"}],
+    "multiSelect": True,
+}
+
+
+def ask_both(one: ClaudeConversation) -> list[AskApproval]:
+    list(one.on_start())
+    asked = ask_permission("q1", "AskUserQuestion", {"questions": [COLOUR, PARTS]})
+    return filter_steps(one.on_line(asked), AskApproval)
+
+
+def test_the_model_s_own_questions_are_put_one_after_another_and_answered_together():
+    one = make_conversation()
+    (first,) = ask_both(one)
+    shown = "Which colour?\n\n- Red: Warm.\n- Blue"
+    assert first.question == Question("question", "AskUserQuestion", shown, choices=("Red", "Blue"))
+    answered = ApprovalAnswer(True, reason="Blue", note="Blue", by_person=True)
+    (second,) = list(one.on_decision(first.id, answered))
+    assert isinstance(second, AskApproval)
+    assert second.question.choices == ("Door", "Roof")
+    assert "Several answers are possible" in second.question.subject
+    steps = list(one.on_decision(second.id, ApprovalAnswer(True, reason="Door, Roof")))
+    (sent,) = read_sent_lines(steps)
+    assert sent["response"]["request_id"] == "q1"
+    assert sent["response"]["response"] == {
+        "behavior": "allow",
+        "updatedInput": {
+            "questions": [COLOUR, PARTS],
+            "answers": {"Which colour?": "Blue", "Which parts?": "Door, Roof"},
+        },
+    }
+    assert list(one.on_decision(second.id, ApprovalAnswer(True))) == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (ApprovalAnswer(False, reason="Nobody answered in time."), NOBODY_ANSWERS),
+        (
+            ApprovalAnswer(False, reason="Later.", note="Later.", by_person=True),
+            f"{LEFT_OPEN} They say: Later.",
+        ),
+    ],
+)
+def test_a_question_without_an_answer_goes_back_to_the_model(answer, said):
+    one = make_conversation()
+    (first,) = ask_both(one)
+    (decision,) = read_decisions(one.on_decision(first.id, answer))
+    assert decision["response"] == {"behavior": "deny", "message": said}
+
+
+def test_a_question_that_is_cancelled_or_stopped_is_withdrawn():
+    one = make_conversation()
+    (first,) = ask_both(one)
+    cancel = encode_line("control_cancel_request", request_id="q1")
+    assert list(one.on_line(cancel)) == [QuestionCancelled(first.id)]
+    one = make_conversation()
+    (first,) = ask_both(one)
+    assert QuestionCancelled(first.id) in list(one.stop())
+
+
+def test_questions_without_any_question_are_left_to_the_model():
     steps = run_turn(ask_permission("q1", "AskUserQuestion", {"questions": []}))
     assert filter_steps(steps, AskApproval) == []
     assert read_decisions(steps)[0]["response"] == {"behavior": "deny", "message": NOBODY_ANSWERS}

@@ -25,7 +25,7 @@ from agentd.agent.engine import (
 from agentd.agent.engines.codex.conversation import BAD_KEY, LOST, SIGN_IN, CodexConversation
 from agentd.agent.engines.codex.launch import CodexState
 from agentd.agent.engines.codex.usage import ThreadUsage
-from agentd.agent.engines.external.common import CONTINUE_PROMPT, WorkspaceBounds
+from agentd.agent.engines.external.common import CONTINUE_PROMPT, NOBODY_ANSWERS, WorkspaceBounds
 from agentd.agent.engines.external.conversation import (
     AskApproval,
     QuestionCancelled,
@@ -407,6 +407,18 @@ def test_a_question_that_codex_takes_back_is_withdrawn() -> None:
             {"action": "accept", "content": {}, "_meta": None},
             {"action": "decline", "content": None, "_meta": None},
         ),
+        (
+            "mcpServer/elicitation/request",
+            {
+                "mode": "form",
+                "serverName": "tickets",
+                "message": "Close it?",
+                "requestedSchema": {"properties": {"close": {"type": "boolean"}}},
+            },
+            Question("question", "tickets", "Close it?", choices=("Yes", "No")),
+            {"action": "accept", "content": {"close": True}, "_meta": None},
+            {"action": "decline", "content": None, "_meta": None},
+        ),
     ],
 )
 def test_every_kind_of_question_is_put_and_answered(
@@ -426,11 +438,20 @@ def test_every_kind_of_question_is_put_and_answered(
 @pytest.mark.parametrize(
     ("method", "params"),
     [
-        ("item/tool/requestUserInput", {"questions": [{"id": "q", "question": "Which?"}]}),
+        (
+            "item/tool/requestUserInput",
+            {"questions": [{"id": "q", "question": "Which key?", "isSecret": True}]},
+        ),
         ("mcpServer/elicitation/request", {"mode": "url", "url": "https://x"}),
         (
             "mcpServer/elicitation/request",
-            {"mode": "form", "requestedSchema": {"required": ["name"]}},
+            {
+                "mode": "form",
+                "requestedSchema": {
+                    "properties": {"a": {"type": "string"}, "b": {"type": "string"}},
+                    "required": ["a"],
+                },
+            },
         ),
         ("attestation/generate", {}),
         ("of/next/year", {}),
@@ -444,6 +465,42 @@ def test_what_nobody_can_decide_is_answered_at_once(method: str, params: dict[st
     answer = json.loads(step.line)
     assert answer["id"] == 7
     assert {"result", "error"} & set(answer)
+
+
+def test_the_model_s_own_questions_are_put_one_after_another_and_answered_together() -> None:
+    talk = make_conversation()
+    begin_turn(talk)
+    asked = [
+        {"id": "a", "question": "Which?", "options": [{"label": "Red", "description": "Warm."}]},
+        {"id": "b", "question": "Why?"},
+    ]
+    method = "item/tool/requestUserInput"
+    [first] = list(talk.on_line(encode_request(7, method, questions=asked)))
+    assert isinstance(first, AskApproval)
+    assert first.question == Question(
+        "question", "request_user_input", "Which?\n\n- Red: Warm.", choices=("Red",)
+    )
+    answered = ApprovalAnswer(True, reason="Red", note="Red", by_person=True)
+    [second] = list(talk.on_decision(first.id, answered))
+    assert isinstance(second, AskApproval)
+    assert read_sent_results(talk.on_decision(second.id, ApprovalAnswer(True, reason="So."))) == [
+        {"answers": {"a": {"answers": ["Red"]}, "b": {"answers": ["So."]}}}
+    ]
+
+
+def test_questions_left_open_say_so_and_those_taken_back_are_withdrawn() -> None:
+    method, asked = "item/tool/requestUserInput", [{"id": "a", "question": "Which?"}]
+    talk = make_conversation()
+    begin_turn(talk)
+    [ask] = list(talk.on_line(encode_request(7, method, questions=asked)))
+    assert isinstance(ask, AskApproval)
+    assert read_sent_results(talk.on_decision(ask.id, ApprovalAnswer(False))) == [
+        {"answers": {"a": {"answers": [NOBODY_ANSWERS]}}}
+    ]
+    [ask] = list(talk.on_line(encode_request(8, method, questions=asked)))
+    assert isinstance(ask, AskApproval)
+    resolved = encode_line("serverRequest/resolved", requestId=8)
+    assert list(talk.on_line(resolved)) == [QuestionCancelled(ask.id)]
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ BEHAVIOURS: Mapping[str, str] = {
     "shell_denied": "a command that is denied is not run, and the model reads the person's note",
     "note": "what a person says with a command that is allowed reaches the model",
     "shell_nobody": "where nobody answers in time, a command is not run and the turn goes on",
+    "question": "what the model asks the person is put with its choices, and it has the answer",
     "stop": "a stop ends the turn with all its programs, and holds the queue",
     "kill_9": "a daemon that is killed leaves no program, and sends no prompt again",
     "crash": "a program that dies fails its turn, and the next prompt is carried out",
@@ -47,6 +48,7 @@ _OWN_TOOLS = (
 
 MISSING: Mapping[tuple[str, str], str] = {
     ("native", "crash"): "The native engine has no program: it is a part of the daemon.",
+    ("opencode", "question"): "It has no tool for that where a client speaks ACP.",
     ("opencode", "output_schema"): (
         "The Agent Client Protocol has no place for a schema, so such a prompt is refused."
     ),

@@ -326,6 +326,23 @@ def test_shell_nobody(site: Site) -> None:
     assert not (site.workspace / "made.txt").exists()
 
 
+def test_question(site: Site) -> None:
+    options = [{"label": "Red", "description": "Warm."}, {"label": "Blue", "description": "Cold."}]
+    question = {"question": "Which colour?", "header": "Colour", "options": options}
+    ask = {
+        "native": Call("ask_person", {"question": "Which colour?", "choices": ["Red", "Blue"]}),
+        "codex": Call("request_user_input", {"questions": [{"id": "colour", **question}]}),
+        "claude-code": Call("AskUserQuestion", {"questions": [{**question, "multiSelect": False}]}),
+        "opencode": Call("question", {"questions": [question]}),
+    }[site.engine]
+    chat = site.create_chat("Paint it.", ask, Say("I paint it blue."))
+    (asked,) = site.answer(chat, "allow", note="Blue")
+    assert (asked["kind"], asked["choices"]) == ("question", ["Red", "Blue"])
+    assert asked["subject"].startswith("Which colour?")
+    assert list_said(site.finish(chat))[-1] == ("assistant", "I paint it blue.")
+    assert "Blue" in str(site.supplier.requests[-1].results)
+
+
 def begin_to_sleep(site: Site) -> int:
     """Create a chat in which a long command runs, and another prompt waits."""
     chat = site.create_chat("Sleep.", site.run_shell(f"touch begun; {SLEEP}"))
