@@ -27,6 +27,13 @@ def list_management_routes(
         *export.routes(ExportEndpoints(exporter, lambda: gateway.settings.current.export)),
         *alerts.routes(AlertEndpoints(components.alerts.service)),
         *build_report_routes(
-            core.layout, core.clock, gateway, auth, management.journal, exporter, connections
+            core.layout,
+            core.clock,
+            gateway,
+            auth,
+            management.journal,
+            exporter,
+            connections,
+            components.alerts.service,
         ),
     )

@@ -27,6 +27,9 @@ from agentd.gateway.admin.api.routes import MonitoringEndpoints, list_monitoring
 from agentd.gateway.admin.api.service_log import ServiceLogEndpoints
 from agentd.gateway.admin.api.summary import SummaryEndpoints
 from agentd.gateway.admin.service import ChangeLog
+from agentd.gateway.alerts.service import AlertService
+from agentd.gateway.alerts.states import FiringTopic
+from agentd.gateway.channels.model import AutomaticDisabling
 from agentd.gateway.channels.routing import ChannelHealth
 from agentd.gateway.export.service import Exporter
 from agentd.gateway.keys.keyring import Keyring
@@ -52,12 +55,13 @@ def build_report_routes(
     journal: ChangeLog,
     exporter: Exporter,
     connections: ConnectionRegistry,
+    alerts: AlertService,
 ) -> tuple[Route, ...]:
     """Return the routes of the reports."""
     ledger, licence, keys = gateway.ledger, gateway.licence, auth.access
     key_id = partial(_find_key_id, keys)
     monitor = _GatewayMonitor(gateway)
-    source = _SummarySource(gateway, keys, exporter, layout, clock)
+    source = _SummarySource(gateway, keys, exporter, alerts, layout, clock)
     summaries = SummaryEndpoints(source, ledger, licence, clock)
 
     def get_zone() -> tzinfo:
@@ -108,10 +112,13 @@ class _SummarySource:
         gateway: ModelGateway,
         keys: AccessKeyRepository,
         exporter: Exporter,
+        alerts: AlertService,
         layout: Layout,
         clock: Clock,
     ) -> None:
         self._exporter = exporter
+        self._alerts = alerts
+        self.iter_balances = gateway.balances.iter_known
         self.find_nearest_limits = NearestLimits(
             lambda: keys.keys,
             lambda: gateway.budgets.current,
@@ -163,6 +170,20 @@ class _SummarySource:
     def list_channels(self) -> Iterable[tuple[str, bool]]:
         """Return the name of each channel, and whether it is enabled."""
         return [(one.name, one.enabled) for one in self._gateway.channels.current.values()]
+
+    def list_disabled(self) -> Iterable[tuple[str, AutomaticDisabling]]:
+        """Return the channels that were disabled automatically, by name."""
+        channels = self._gateway.channels.current.values()
+        return [
+            (one.name, one.auto_disabled)
+            for one in channels
+            if one.auto_disabled and not one.enabled
+        ]
+
+    @property
+    def firing(self) -> Iterable[FiringTopic]:
+        """The topics of alerts that fire."""
+        return self._alerts.firing
 
     async def find_problems(self) -> Sequence[ConfigProblem]:
         """Return all problems that ``agentd proxy check`` finds in the files."""

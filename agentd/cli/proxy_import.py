@@ -20,15 +20,13 @@ from agentd.gateway.admin.api import shapes
 from agentd.gateway.admin.api.budgets import BudgetEndpoints
 from agentd.gateway.admin.api.channels import ChannelEndpoints
 from agentd.gateway.admin.api.models import ProxyModelEndpoints
-from agentd.gateway.migration.litellm import map_litellm
-from agentd.gateway.migration.new_api import find_rows, map_new_api
-from agentd.gateway.migration.new_api_accounts import find_account_rows, map_new_api_accounts
-from agentd.gateway.migration.plan import ConfigSource, ImportPlan
+from agentd.gateway.migration.plan import ImportPlan
+from agentd.gateway.migration.reading import Origin, map_configuration
 from agentd.gateway.migration.reconcile import reconcile
 from agentd.models.gateway_model import GatewayModel
 from agentd.storage import document
 from agentd.storage.yaml.reader import decode_text
-from agentd.storage.yaml.untrusted import MAX_TEXT_SIZE, parse_untrusted_yaml_with_lines
+from agentd.storage.yaml.untrusted import MAX_TEXT_SIZE
 
 EXAMPLES = """\
 examples:
@@ -98,44 +96,13 @@ def run(args: argparse.Namespace) -> int:
     return 1 if plan.leftovers else 0
 
 
-def read_plan(path: str, origin: str | None, environ: Mapping[str, str]) -> ImportPlan:
+def read_plan(path: str, origin: Origin | None, environ: Mapping[str, str]) -> ImportPlan:
     """Read and map a configuration. Raises ``BadRequest`` and ``ConfigError``. Blocking."""
     found = document.read_document(path, MAX_TEXT_SIZE)
     if found is None:
         raise BadRequest(f"{path} does not exist")
     text = decode_text(path, found.data, MAX_TEXT_SIZE)
-    name = PurePath(path).name
-    if origin != "litellm":
-        rows = find_rows(_parse_json(text))
-        if rows is not None:
-            return map_new_api(ConfigSource(name, rows))
-        accounts = find_account_rows(_parse_json(text))
-        if accounts is not None:
-            return map_new_api_accounts(ConfigSource(name, accounts))
-        if origin == "new-api":
-            raise BadRequest(
-                f"{path} is no list of channels, users or tokens as JSON",
-                "Expected what GET /api/channel/ of new-api returns, or the rows of its table.",
-            )
-    content, lines = parse_untrusted_yaml_with_lines(text)
-    if not (isinstance(content, dict) and "model_list" in content):
-        raise BadRequest(
-            f"{path} is neither a LiteLLM configuration nor an export of new-api's channels",
-            "Expected model_list, or a list of channels as JSON.",
-        )
-    return map_litellm(ConfigSource(name, content, lines), environ)
-
-
-def _parse_json(text: str) -> object:
-    """Return a JSON value, or a list of those of each line; None if the text is neither."""
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        pass
-    try:
-        return [json.loads(line) for line in text.splitlines() if line.strip()]
-    except (ValueError, RecursionError):
-        return None
+    return map_configuration(PurePath(path).name, text, origin, environ)
 
 
 def _encode(plan: ImportPlan) -> dict[str, object]:

@@ -65,6 +65,12 @@ def _manage(kind: str, name: str, off: str, made: dict[str, Any], changed: dict[
     }
 
 
+_LITELLM = (
+    "model_list: [{model_name: m, litellm_params: {model: openai/m, api_base:"
+    f" '{_NOBODY}/v1', api_key: x}}}}]"
+)
+
+
 def _channel(name: str) -> dict[str, Any]:
     return {
         "name": name,
@@ -225,6 +231,7 @@ CALLS: dict[str, EndpointCall] = {
     "POST /api/agent/import": EndpointCall(
         "/api/agent/import", {"channels": [_channel("moved")], "models": [_model("m", "moved")]}
     ),
+    "POST /api/agent/import/file": EndpointCall("/api/agent/import/file", {"text": _LITELLM}),
     **{
         f"POST /api/agent/{kind}/batch": EndpointCall(
             f"/api/agent/{kind}/batch", {"action": "disable", "names": [name]}

@@ -14,7 +14,7 @@ NOT_IN_BROWSER = {
     "GET /api/agent/openapi.json": "a description for programs",
     "GET /api/agent/reports": "a list for programs: the pages know the reports",
     "GET /api/agent/metrics": "numbers for Prometheus; the overview shows them",
-    "POST /api/agent/import": "for `agentd proxy import`, which reads other gateways' files",
+    "POST /api/agent/import": "for programs; the browser sends the files of other gateways",
     "GET /api/agent/requests/stream": "for programs: the log reads its rows after `gatewayUpdate`",
     "GET /api/agent/settings/daemon": "the pages of the settings read /api/settings/all",
     "PATCH /api/agent/settings/daemon": "the pages of the settings write /api/settings/set",

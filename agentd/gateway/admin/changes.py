@@ -89,3 +89,5 @@ class ChangePage(Struct, frozen=True):
     items: list[ChangeRecord]
     next: str
     """Cursor of the next page; empty if this is the last page."""
+    undoable: frozenset[int] = frozenset()
+    """The numbers of those that can be undone."""

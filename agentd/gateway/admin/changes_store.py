@@ -142,6 +142,10 @@ class ChangeJournal:
             self._list_page, wanted, min(limit, MAX_LIMIT), int(cursor or 0)
         )
 
+    async def has_undo(self, number: int) -> bool:
+        """Return whether a change can be undone."""
+        return await asyncio.to_thread(self._has_undo, number)
+
     async def get_undo(self, number: int) -> UndoRecord:
         """Return a change's undo data. ``NotFound``, or ``Conflict`` if it cannot be undone."""
         if not 0 < number <= self._number:
@@ -223,9 +227,19 @@ class ChangeJournal:
             if (before and change.number >= before) or not wanted.matches(change):
                 continue
             if len(found) == limit:
-                return ChangePage(found, str(found[-1].number))
+                return self._make_page(found, str(found[-1].number))
             found.append(change)
-        return ChangePage(found, "")
+        return self._make_page(found, "")
+
+    def _make_page(self, items: list[ChangeRecord], after: str) -> ChangePage:
+        undoable = frozenset(one.number for one in items if self._has_undo(one.number))
+        return ChangePage(items, after, undoable)
+
+    def _has_undo(self, number: int) -> bool:
+        try:
+            return os.stat(self._layout.get_undo_path(number)).st_size > 0
+        except OSError:
+            return False
 
     def _read_last_number(self) -> int:
         return next((change.number for change in self._iter_backwards()), 0)

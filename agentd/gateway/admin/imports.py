@@ -15,6 +15,8 @@ from agentd.gateway.admin.service import UNDO_HINT, ChangeLog, to_complete_built
 from agentd.gateway.channels.model import Channel
 from agentd.gateway.channels.validation import require_known_channels
 from agentd.gateway.limits.budgets import Budget
+from agentd.gateway.migration.plan import ImportPlan
+from agentd.gateway.migration.reconcile import reconcile
 from agentd.models.gateway_model import GatewayModel
 
 E = TypeVar("E", bound=Struct)
@@ -93,6 +95,15 @@ class ManagedImport:
         self._journal = journal
         self._known = known
         self._busy = busy
+
+    def fit(self, plan: ImportPlan) -> ImportPlan:
+        """Return the plan without what exists. ``BadRequest`` if it is too large."""
+        return reconcile(
+            plan,
+            {name: one.url for name, one in self._known().items()},
+            {one.name for one in self._models_now()},
+            [(one.name, one.owner, one.tag) for one in self._budgets_now().values()],
+        )
 
     async def add(self, entries: ImportedEntries, request: ChangeRequest) -> ChangeRecord:
         """Create all entries or none. Raises ``BadRequest`` and ``Conflict``."""

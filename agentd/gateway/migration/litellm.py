@@ -65,20 +65,26 @@ _REASONS = {
 _WINDOWS = {"1d": "day", "24h": "day", "7d": "week", "30d": "month", "1mo": "month"}
 """The durations of budgets for which there is a window of about the same length."""
 _NO_SETTING = "agentd has no such setting"
+_UNSET = "is not set in this command's environment"
+_NOT_LOOKED_UP = "is a variable that is not looked up here: fill in its value"
 
 
-def map_litellm(source: ConfigSource, environ: Mapping[str, str]) -> ImportPlan:
-    """Map a LiteLLM configuration. ``environ`` has what ``os.environ/NAME`` refers to."""
+def map_litellm(source: ConfigSource, environ: Mapping[str, str] | None) -> ImportPlan:
+    """Map a LiteLLM configuration.
+
+    ``environ`` has what ``os.environ/NAME`` refers to; ``None``: that is to be filled in later.
+    """
     return _LiteLlmMapper(source, environ).map_all()
 
 
 class _LiteLlmMapper:
     """Maps one configuration."""
 
-    def __init__(self, source: ConfigSource, environ: Mapping[str, str]) -> None:
+    def __init__(self, source: ConfigSource, environ: Mapping[str, str] | None) -> None:
         self._report = Report(source)
         self._channels = ChannelDrafts(self._report, merge=True)
-        self._environ = dict(environ)
+        self._environ = dict(environ or {})
+        self._unset = _UNSET if environ is not None else _NOT_LOOKED_UP
         self._credentials: dict[str, Fields] = {}
         self._models: dict[str, list[LiteLlmDeployment]] = {}
         self._aliases: dict[str, str] = {}
@@ -100,7 +106,7 @@ class _LiteLlmMapper:
             entry.ignore("credential_info")
             entry.leave_rest(NO_FIELD)
         mapper = LiteLlmDeploymentMapper(
-            self._report, self._channels, self._environ, self._credentials
+            self._report, self._channels, self._environ, self._credentials, self._unset
         )
         for number, one in enumerate(root.take_list("model_list")):
             self._add_deployment(mapper, self._report.fields(("model_list", number), one))

@@ -63,7 +63,7 @@ class LiteLlmDeploymentMapper:
     """Maps entries of ``model_list``; their channels are added to ``channels``.
 
     ``environ`` has what ``os.environ/NAME`` refers to, and ``credentials`` those that several
-    deployments share, by name.
+    deployments share, by name. ``unset`` says why a variable has no value.
     """
 
     def __init__(
@@ -72,11 +72,13 @@ class LiteLlmDeploymentMapper:
         channels: ChannelDrafts,
         environ: Mapping[str, str],
         credentials: Mapping[str, Fields],
+        unset: str,
     ) -> None:
         self._report = report
         self._channels = channels
         self._environ = environ
         self._credentials = credentials
+        self._unset = unset
 
     def map_entry(self, entry: Fields) -> LiteLlmDeployment | None:
         """Map an entry of ``model_list``; None if it cannot be taken."""
@@ -196,10 +198,7 @@ class LiteLlmDeploymentMapper:
         return ""
 
     def _explain_missing(self, variable: str) -> str:
-        return (
-            f"{variable[:80]} is not set in this command's environment; the channel is made"
-            " disabled, without it"
-        )
+        return f"{variable[:80]} {self._unset}; the channel is made disabled, without it"
 
     def _take_headers(self, parameters: Fields) -> dict[str, str]:
         headers = {}

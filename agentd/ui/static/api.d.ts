@@ -506,6 +506,7 @@ export type ChangeRecordView = {
   before: Record<string, unknown> | null;
   after: Record<string, unknown> | null;
   undoes: number | null;
+  undoable: boolean;
 };
 
 export type ChangeSettings = {
@@ -843,6 +844,12 @@ export type DeploymentsView = {
 export type DiffView = {
   diff: string;
   truncated: boolean;
+};
+
+export type DisabledChannelView = {
+  name: string;
+  at: string;
+  reason: string;
 };
 
 export type DropWorktree = {
@@ -1184,6 +1191,21 @@ export type HourView = {
   firstToken: number | null;
 };
 
+export type ImportFileRequest = {
+  text: string;
+  name?: string;
+  origin?: "litellm" | "new-api" | null;
+};
+
+export type ImportFileView = {
+  channels: PlannedChannelView[];
+  models: PlannedModelView[];
+  budgets: PlannedBudgetView[];
+  notTaken: NotTakenView[];
+  notes: string[];
+  change: number | null;
+};
+
 export type ImportRequest = {
   channels?: NewChannel[];
   models?: NewGatewayModel[];
@@ -1457,6 +1479,13 @@ export type LoginView = {
 
 export type LoginsView = {
   sessions: LoginView[];
+};
+
+export type LowBalanceView = {
+  channel: string;
+  amount: number;
+  currency: string;
+  low: number;
 };
 
 export type MakeCommit = {
@@ -1869,6 +1898,11 @@ export type NewTlsFilesSetting = {
   key: string;
 };
 
+export type NotTakenView = {
+  place: string;
+  why: string;
+};
+
 export type NotePage = {
   dropped: number;
   items: ServiceLogEntryView[];
@@ -1900,6 +1934,9 @@ export type OverviewView = {
   channels: ChannelTodayView[];
   limits: BurnLineView[];
   softLimits: PassedSoftLimitView[];
+  disabledChannels: DisabledChannelView[];
+  lowBalances: LowBalanceView[];
+  firing: FiringAlertView[];
   latest: RequestView[];
 };
 
@@ -1944,6 +1981,25 @@ export type PickedModel = {
   name?: string | null;
   context?: number | null;
   maxOutput?: number | null;
+};
+
+export type PlannedBudgetView = {
+  name: string;
+  owner: string;
+  tag: string;
+};
+
+export type PlannedChannelView = {
+  name: string;
+  url: string;
+  dialects: string[];
+  enabled: boolean;
+};
+
+export type PlannedModelView = {
+  name: string;
+  channels: string[];
+  priced: boolean;
 };
 
 export type PreferenceChange = {
@@ -3013,6 +3069,7 @@ export interface Answers {
   "POST /api/agent/export/backfill": BackfillPlan;
   "POST /api/agent/export/check": ExportCheck;
   "POST /api/agent/import": ImportView;
+  "POST /api/agent/import/file": ImportFileView;
   "GET /api/agent/keys": AccessKeyPage;
   "POST /api/agent/keys": IssuedKeyView;
   "POST /api/agent/keys/batch": BatchView;

@@ -91,6 +91,8 @@ export const PAGES = [
     place: { area: "gateway", label: "Service log", icon: "log", group: "Records", role: "administrator", words: "events cooldown sign-in failures" } },
   { path: "/gateway/changes", load: () => import("./gateway/changes.js"),
     place: { area: "gateway", label: "Changes", icon: "history", group: "Records", role: "administrator", words: "undo journal who" } },
+  { path: "/gateway/import", load: () => import("./gateway/import.js"),
+    place: { area: "gateway", label: "Import", icon: "download", group: "Gateway", role: "administrator", words: "litellm new-api move migrate config.yaml" } },
   { path: "/gateway/management-keys", load: () => import("./gateway/management_keys.js"),
     place: { area: "gateway", label: "Management keys", icon: "terminal", group: "Gateway", role: "administrator", words: "api scope read monitor program" } },
   { path: "/gateway/settings", load: () => import("./gateway/settings.js"),

@@ -175,7 +175,7 @@ class AlertEndpoints:
             AlertPage(
                 items=[_render_alert(one) for one in found[:limit]],
                 next=found[limit - 1].id if len(found) > limit else "",
-                firing=[_render_firing(one) for one in self._alerts.firing if not one.quiet_until],
+                firing=render_firing(self._alerts.firing),
                 watched=self._alerts.is_active,
             )
         )
@@ -272,8 +272,13 @@ def _render_delivery(delivery: AlertDelivery) -> AlertDeliveryView:
     )
 
 
-def _render_firing(one: FiringTopic) -> FiringAlertView:
-    return FiringAlertView(kind=one.kind, subject=one.subject, text=one.text, since=one.since)
+def render_firing(topics: Iterable[FiringTopic]) -> list[FiringAlertView]:
+    """Return the conditions among topics that fire: events are over at once."""
+    return [
+        FiringAlertView(kind=one.kind, subject=one.subject, text=one.text, since=one.since)
+        for one in topics
+        if not one.quiet_until
+    ]
 
 
 def _to_log_fields(entry: AlertTarget) -> MaskedFields:

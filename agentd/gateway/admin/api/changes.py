@@ -1,7 +1,9 @@
 """Endpoints of the change journal: list changes and undo them."""
 
 from collections.abc import Awaitable, Iterable
-from typing import Protocol
+from typing import Annotated, Protocol
+
+from msgspec import Meta
 
 from agentd.core.errors import BadRequest, Conflict, NotFound, Unavailable
 from agentd.gateway.admin.api import shapes
@@ -18,7 +20,11 @@ from agentd.gateway.admin.changes import (
 from agentd.http.request import Request, Response
 from agentd.http.routing import Parameter, Route
 
-ChangeView = shapes.define_view(ChangeRecord)
+_UNDOABLE = (
+    "True if it can be undone now: what is written in files, for some days. If the resource was"
+    " changed since, undoing it is a conflict."
+)
+ChangeView = shapes.define_view(ChangeRecord, undoable=Annotated[bool, Meta(description=_UNDOABLE)])
 ChangesPage = shapes.define_page(ChangeView)
 
 
@@ -29,6 +35,10 @@ class ChangeReader(Protocol):
         self, wanted: ChangeFilter, limit: int, cursor: str = ""
     ) -> Awaitable[ChangePage]:
         """Return one page, newest first."""
+        ...
+
+    def has_undo(self, number: int) -> Awaitable[bool]:
+        """Return whether a change can be undone."""
         ...
 
     def get_undo(self, number: int) -> Awaitable[UndoRecord]:
@@ -65,7 +75,10 @@ class ChangeEndpoints:
             *(call.get_query(name) or "" for name in ("resource", "name", "action", "by"))
         )
         page = await self._journal.read_page(wanted, limit, call.get_query("cursor") or "")
-        items = [shapes.to_view(one, ChangeView) for one in page.items]
+        items = [
+            shapes.to_view(one, ChangeView, undoable=one.number in page.undoable)
+            for one in page.items
+        ]
         return Response(ChangesPage(items=items, next=page.next))
 
     async def undo_change(self, call: Request) -> Response:
@@ -73,7 +86,8 @@ class ChangeEndpoints:
         number = call.get_id("number", "Change")
         kept = await self._journal.get_undo(number)
         change = await self._resources[kept.resource].undo(kept, parse_change_request(call), number)
-        return Response(shapes.to_view(change, ChangeView))
+        undoable = await self._journal.has_undo(change.number)
+        return Response(shapes.to_view(change, ChangeView, undoable=undoable))
 
 
 _FILTERS = tuple(

@@ -159,7 +159,9 @@ CONVENTIONS = [
     "POST /api/agent/keys/batch (channels, models) enables, disables or deletes several, all or"
     " none, as one change with one undo; of keys it also adds tags (tag) or removes them (untag).",
     "POST /api/agent/import creates several channels, models and budgets as one change, all or"
-    " none, on request with the catalogue's prices; its undo removes them together.",
+    " none, on request with the catalogue's prices; its undo removes them together."
+    " POST /api/agent/import/file does so for the configuration of a LiteLLM proxy or of new-api,"
+    " and tells what it cannot take.",
     "?dry_run=true validates a change and returns its result; nothing is changed.",
     "A response about one resource has an ETag. Sent as If-Match, it makes a change fail with 412"
     " if the resource was changed meanwhile.",

@@ -1,8 +1,9 @@
-"""The endpoint that creates channels, models and budgets together, as one change."""
+"""The endpoints that create channels, models and budgets together, as one change."""
 
 import asyncio
 from typing import Annotated, Any
 
+import msgspec
 from msgspec import Meta, Struct, defstruct, structs
 
 from agentd.core.clock import Clock
@@ -18,6 +19,8 @@ from agentd.gateway.catalogue.service import PriceCatalogueService
 from agentd.gateway.channels.masking import require_plain_secrets
 from agentd.gateway.channels.model import Channel
 from agentd.gateway.limits.budgets import Budget
+from agentd.gateway.migration.plan import ImportPlan
+from agentd.gateway.migration.reading import Origin, map_configuration
 from agentd.http.request import Request, Response
 from agentd.http.routing import Route
 from agentd.models.gateway_model import GatewayModel
@@ -93,8 +96,86 @@ class ImportView(Struct, frozen=True, rename="camel", kw_only=True):
     """The number of the change, by which all of it is undone; null: a dry run."""
 
 
+MAX_FILE_BODY = 1024 * 1024
+"""The most bytes of a request with another gateway's configuration."""
+
+
+class ImportFileRequest(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """The configuration of another gateway."""
+
+    text: Annotated[str, Meta(min_length=1)]
+    """The config.yaml of a LiteLLM proxy, or new-api's channels or users as JSON."""
+    name: Annotated[str, Meta(max_length=200)] = "the file"
+    """The name of the file, for places in it."""
+    origin: Origin | None = None
+    """Whose configuration it is; null: that is found by the content."""
+
+
+class PlannedChannelView(Struct, frozen=True, rename="camel"):
+    """A channel of an import."""
+
+    name: str
+    """Name of the channel."""
+    url: str
+    """The supplier's address."""
+    dialects: list[str]
+    """The formats that the supplier accepts."""
+    enabled: bool
+    """False if a key is missing, which is to be filled in."""
+
+
+class PlannedModelView(Struct, frozen=True):
+    """A model of an import."""
+
+    name: str
+    """The name that callers send."""
+    channels: list[str]
+    """The channels of its routes."""
+    priced: bool
+    """True if it, or each of its routes, has prices."""
+
+
+class PlannedBudgetView(Struct, frozen=True):
+    """A budget of an import."""
+
+    name: str
+    """Name of the budget."""
+    owner: str
+    """The owner that it is of; empty: it is of a tag."""
+    tag: str
+    """The tag that it is of; empty: it is of an owner."""
+
+
+class NotTakenView(Struct, frozen=True):
+    """A setting that was not taken."""
+
+    place: str
+    """Where it is: the file, with the line where it is known, and the path in it."""
+    why: str
+    """Why, and what to do."""
+
+
+class ImportFileView(Struct, frozen=True, rename="camel", kw_only=True):
+    """What becomes of another gateway's configuration; no key is in it."""
+
+    channels: list[PlannedChannelView]
+    """The channels that are created."""
+    models: list[PlannedModelView]
+    """The models that are created."""
+    budgets: list[PlannedBudgetView]
+    """The budgets that are created."""
+    not_taken: list[NotTakenView]
+    """What is not taken."""
+    notes: list[str]
+    """What is taken in another form."""
+    catalogue_priced: list[str]
+    """The names of the models whose prices are from the price catalogue."""
+    change: int | None
+    """The number of the change, by which all of it is undone; null: a dry run, or nothing new."""
+
+
 class ImportEndpoints:
-    """The endpoint ``/api/agent/import``."""
+    """The endpoints ``/api/agent/import`` and ``/api/agent/import/file``."""
 
     def __init__(self, managed: ManagedImport, clock: Clock, prices: PriceCatalogueService) -> None:
         self.managed = managed
@@ -145,9 +226,59 @@ class ImportEndpoints:
 
         return await asyncio.to_thread(find)
 
+    async def add_file(self, call: Request) -> Response:
+        """Create what another gateway's configuration becomes here, without what exists."""
+        wanted, request = call.parse_json(ImportFileRequest), parse_change_request(call)
+        plan = self.managed.fit(
+            await asyncio.to_thread(
+                map_configuration, wanted.name, wanted.text, wanted.origin, None
+            )
+        )
+        entries = ImportedEntries(
+            channels=tuple(map(require_plain_secrets, plan.channels)),
+            models=plan.models,
+            budgets=tuple(structs.replace(one, created=self._clock.now()) for one in plan.budgets),
+        )
+        priced = await self._find_prices(entries)
+        models = tuple(priced.get(one.name, one) for one in entries.models)
+        entries = structs.replace(entries, models=models)
+        if len(msgspec.json.encode(entries)) > MAX_BODY:
+            raise BadRequest(
+                "The configuration is too large for one import", "Import it in several parts."
+            )
+        number = None
+        if entries.files:
+            change = await self.managed.add(entries, request)
+            number = None if request.dry_run else change.number
+        return Response(
+            _render_plan(structs.replace(plan, models=models), list(priced), number), 201
+        )
+
+
+def _render_plan(plan: ImportPlan, priced: list[str], change: int | None) -> ImportFileView:
+    return ImportFileView(
+        channels=[
+            PlannedChannelView(one.name, one.url, list(one.dialects), one.enabled)
+            for one in plan.channels
+        ],
+        models=[
+            PlannedModelView(
+                one.name,
+                list(dict.fromkeys(route.channel for route in one.routes)),
+                one.prices is not None or all(route.prices for route in one.routes),
+            )
+            for one in plan.models
+        ],
+        budgets=[PlannedBudgetView(one.name, one.owner, one.tag) for one in plan.budgets],
+        not_taken=[NotTakenView(one.place, one.what) for one in plan.leftovers],
+        notes=list(plan.notes),
+        catalogue_priced=priced,
+        change=change,
+    )
+
 
 def routes(endpoints: ImportEndpoints) -> tuple[Route, ...]:
-    """Return the route of imports."""
+    """Return the routes of imports."""
     return (
         build_route(
             "POST",
@@ -173,5 +304,26 @@ def routes(endpoints: ImportEndpoints) -> tuple[Route, ...]:
             errors=(BadRequest, Conflict, Unavailable),
             parameters=(DRY_RUN,),
             max_body=MAX_BODY,
+        ),
+        build_route(
+            "POST",
+            "/api/agent/import/file",
+            endpoint=endpoints.add_file,
+            summary="Create what the configuration of a LiteLLM proxy or of new-api becomes here,"
+            " as one change: what exists stays as it is, and what cannot be taken is told."
+            " Variables such as os.environ/NAME are not looked up: their channels are created"
+            " disabled.",
+            operation_id="import_file",
+            request_type=ImportFileRequest,
+            example={
+                "name": "config.yaml",
+                "text": "model_list:\n- model_name: moved-small\n  litellm_params:"
+                " {model: openai/gpt-4.1-mini, api_key: sk-0123456789abcdef}\n",
+            },
+            response_type=ImportFileView,
+            status=201,
+            errors=(BadRequest, Conflict, Unavailable),
+            parameters=(DRY_RUN,),
+            max_body=MAX_FILE_BODY,
         ),
     )

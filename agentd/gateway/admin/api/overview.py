@@ -11,8 +11,10 @@ from typing import NamedTuple, Protocol
 
 from msgspec import Struct
 
+from agentd.core.clock import Timestamp
 from agentd.core.errors import ConfigProblem, Unavailable
 from agentd.gateway.admin.api import shapes
+from agentd.gateway.admin.api.alerts import FiringAlertView, render_firing
 from agentd.gateway.admin.api.limits import BurnView, PassedView
 from agentd.gateway.admin.api.requests import RequestView
 from agentd.gateway.admin.api.route_builders import build_route
@@ -25,6 +27,9 @@ from agentd.gateway.admin.api.summary import (
     SummaryView,
     make_period_view,
 )
+from agentd.gateway.alerts.states import FiringTopic
+from agentd.gateway.channels.balances import ChannelBalance
+from agentd.gateway.channels.model import AutomaticDisabling, Channel
 from agentd.gateway.ledger.daily_totals import RequestTotals
 from agentd.gateway.ledger.query import RecordPage, RequestFilter
 from agentd.gateway.limits.burn_down import BurnLine
@@ -39,6 +44,8 @@ LATEST = 8
 """Number of requests shown."""
 MAX_PASSED = 16
 """Number of soft limits shown."""
+MAX_NEEDING = 16
+"""Number shown of each: channels that were disabled, low balances and alerts."""
 
 QuantilesView = shapes.define_view(Quantiles)
 
@@ -77,6 +84,30 @@ class ChannelTodayView(Struct, frozen=True, rename="camel"):
     """Milliseconds until the first token in half of the requests."""
 
 
+class DisabledChannelView(Struct, frozen=True):
+    """A channel that agentd disabled by itself."""
+
+    name: str
+    """Name of the channel."""
+    at: Timestamp
+    """When it was disabled."""
+    reason: str
+    """Why."""
+
+
+class LowBalanceView(Struct, frozen=True):
+    """A channel of whose supplier's account little is left."""
+
+    channel: str
+    """Name of the channel."""
+    amount: Decimal
+    """What was left when it was last read, of the key with the least."""
+    currency: str
+    """The currency of both amounts, as the supplier tells it."""
+    low: Decimal
+    """The amount below which it is low."""
+
+
 class OverviewView(Struct, frozen=True, rename="camel"):
     """The gateway at a first look: today beside yesterday, limits, channels, latest requests."""
 
@@ -98,6 +129,12 @@ class OverviewView(Struct, frozen=True, rename="camel"):
     """The limits in USD of keys and budgets that are used up the most, or soon; 16 at most."""
     soft_limits: list[PassedView]
     """The soft limits that are passed, until they are raised or reset; 16 at most."""
+    disabled_channels: list[DisabledChannelView]
+    """The channels that agentd disabled by itself, the latest first; 16 at most."""
+    low_balances: list[LowBalanceView]
+    """The channels whose balance is low; 16 at most."""
+    firing: list[FiringAlertView]
+    """The alerts about conditions that hold now, the latest first; 16 at most."""
     latest: list[RequestView]
     """The latest requests, newest first; 8 at most."""
 
@@ -131,6 +168,19 @@ class OverviewGateway(GatewaySummary, Protocol):
 
     def list_channels(self) -> Iterable[tuple[str, bool]]:
         """Return the name of each channel, and whether it is enabled."""
+        ...
+
+    def list_disabled(self) -> Iterable[tuple[str, AutomaticDisabling]]:
+        """Return the channels that agentd disabled by itself, by name."""
+        ...
+
+    def iter_balances(self) -> Iterable[tuple[Channel, ChannelBalance]]:
+        """Return the balances of channels that are known."""
+        ...
+
+    @property
+    def firing(self) -> Iterable[FiringTopic]:
+        """The topics of alerts that fire, the oldest first."""
         ...
 
     def find_nearest_limits(self) -> Awaitable[Sequence[BurnLine]]:
@@ -184,7 +234,8 @@ class OverviewEndpoints:
     def _get_version(self, problems: Sequence[ConfigProblem]) -> "_Version":
         gateway, ledger = self._gateway, self._ledger
         state = ledger.problem, self._licences.status.state, gateway.export_problem
-        values = ledger.version, *state, gateway.count_dropped(), tuple(problems)
+        needing = _list_low_balances(gateway.iter_balances()), tuple(gateway.firing)
+        values = ledger.version, *state, gateway.count_dropped(), tuple(problems), *needing
         return _Version(values, gateway.configuration)
 
     async def _build(self, problems: Sequence[ConfigProblem]) -> OverviewView:
@@ -204,6 +255,9 @@ class OverviewEndpoints:
             channels=_list_channels(figures, dict(self._gateway.list_channels())),
             limits=[shapes.to_view(one, BurnView) for one in limits],
             soft_limits=[shapes.to_view(one, PassedView) for one in passed[:MAX_PASSED]],
+            disabled_channels=_list_disabled(self._gateway.list_disabled()),
+            low_balances=_list_low_balances(self._gateway.iter_balances())[:MAX_NEEDING],
+            firing=render_firing(self._gateway.firing)[: -MAX_NEEDING - 1 : -1],
             latest=[shapes.to_view(one, RequestView) for one in latest.records],
         )
 
@@ -233,6 +287,28 @@ def _list_channels(figures: DayFigures, enabled: dict[str, bool]) -> list[Channe
     ]
 
 
+def _list_disabled(
+    channels: Iterable[tuple[str, AutomaticDisabling]],
+) -> list[DisabledChannelView]:
+    found = [DisabledChannelView(name, one.at, one.reason) for name, one in channels]
+    return sorted(found, key=lambda one: one.at, reverse=True)[:MAX_NEEDING]
+
+
+def _list_low_balances(
+    balances: Iterable[tuple[Channel, ChannelBalance]],
+) -> list[LowBalanceView]:
+    found = []
+    for channel, balance in balances:
+        low = channel.balance.low
+        for one in sorted(balance.list_low(low), key=lambda key: key.amount or 0)[:1]:
+            found.append(
+                LowBalanceView(
+                    channel.name, one.amount or Decimal(0), one.currency, low or Decimal(0)
+                )
+            )
+    return found
+
+
 def routes(endpoints: OverviewEndpoints) -> tuple[Route, ...]:
     """Return the route of the overview."""
     return (
@@ -241,8 +317,8 @@ def routes(endpoints: OverviewEndpoints) -> tuple[Route, ...]:
             "/api/agent/overview",
             endpoint=endpoints.get_overview,
             summary="The gateway at a first look, in one response: the summary, today beside"
-            " yesterday hour by hour, the limits that are used up the most, the busiest channels"
-            " and the latest requests.",
+            " yesterday hour by hour, the limits that are used up the most, what else needs"
+            " attention, the busiest channels and the latest requests.",
             response_type=OverviewView,
             errors=(Unavailable,),
             operation_id="get_overview",

@@ -42,7 +42,7 @@ const listPage = forAdministrators("Channels", () => {
     resource: "channels", noun: "channels", batch: { noun: "channel", id: (/** @type {any} */ one) => one.name, title: (/** @type {any} */ one) => one.name }, every: AGAIN, events: EVENTS, row: channelRow,
     also: async (abort) => (health = await readHealth(abort)),
     empty: () => emptyState("plug", "No channels yet", "A channel is a connection to a supplier of models, with its key: OpenAI, Anthropic, Google, or any server that speaks like one of them.",
-      el("button", { class: "btn main", onclick: create }, icon("plus"), "Add a channel")),
+      el("span", null, el("button", { class: "btn main", onclick: create }, icon("plus"), "Add a channel"), " ", el("a", { class: "btn", href: link("/gateway/import") }, "Import from LiteLLM or new-api"))),
   });
   const go = (/** @type {string} */ name) => void navigate(`/gateway/channels/${encodeURIComponent(name)}?check=1`);
   function create() {

@@ -49,6 +49,22 @@ def test_every_change_is_noted_with_who_from_where_and_what(manager: Client) -> 
     assert found[0]["after"] is None
 
 
+def test_each_change_says_whether_it_can_be_undone(setup: GatewaySetup, manager: Client) -> None:
+    manager.post("/api/agent/management-keys", {"name": "monitor", "scope": "read"})
+    days = {"from": "2026-01-01", "to": "2026-01-01"}
+    manager.post("/api/agent/requests/reprice", days)
+    manager.patch(f"{CHANNELS}/chat", {"timeout": 5})
+    found = [(one["resource"], one["undoable"]) for one in reversed(list_changes(manager))]
+    assert found == [("management-keys", True), ("requests", False), ("channels", True)]
+    assert undo_change(manager, 3, "?dry_run=true").json()["undoable"] is False
+    assert undo_change(manager, 3).json()["undoable"] is True
+    Path(setup.layout.get_undo_path(1)).unlink()
+    assert list_changes(manager, "resource=management-keys")[0]["undoable"] is False
+    for one in list_changes(manager):
+        status = undo_change(manager, one["number"], "?dry_run=true").status
+        assert (status == 200) or not one["undoable"] or one["number"] == 3
+
+
 @pytest.mark.parametrize(
     ("method", "address"),
     [

@@ -1,8 +1,11 @@
 """Channels and models created together, and undone together."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from tests.gateway.conftest import GatewaySetup
 from tests.support.daemon import Client, Serving
@@ -158,3 +161,66 @@ def test_an_import_whose_budget_was_changed_since_is_not_undone(manager: Client)
     manager.patch("/api/agent/budgets/team", {"limits": {"day": 4}})
     assert undo_change(manager, number).status == 409
     assert manager.get("/api/agent/budgets/ann").status == 200
+
+
+FILE = f"{PATH}/file"
+LITELLM = f"""
+model_list:
+- model_name: moved-large
+  litellm_params: {{model: openai/gpt-4.1, api_key: {KEY}}}
+- model_name: moved-small
+  litellm_params: {{model: anthropic/claude-haiku-4-5, api_key: os.environ/HOME}}
+router_settings: {{num_retries: 3}}
+"""
+NEW_API = json.dumps([{"type": 1, "models": "gpt-4.1,gpt-4.1-mini", "name": "work", "key": KEY}])
+
+
+def test_a_litellm_file_is_planned_created_and_undone(setup: GatewaySetup, manager: Client) -> None:
+    """A variable is never looked up, for it would be one of the daemon's own."""
+    request = {"name": "config.yaml", "text": LITELLM}
+    before = read_files(setup)
+    plan = manager.post(f"{FILE}?dry_run=true", request)
+    assert plan.status == 201, plan.body
+    channels = {one["name"]: one["enabled"] for one in plan["channels"]}
+    assert channels == {"openai": True, "anthropic": False}
+    assert [one["name"] for one in plan["models"]] == ["moved-large", "moved-small"]
+    places = {one["place"]: one["why"] for one in plan["notTaken"]}
+    assert "fill in" in places["config.yaml:6: model_list[1].litellm_params.api_key"]
+    assert any(place.endswith("router_settings.num_retries") for place in places)
+    assert (plan["change"], read_files(setup)) == (None, before)
+    made = manager.post(FILE, request)
+    assert {**made.json(), "change": None} == plan.json()
+    assert manager.get("/api/agent/channels/anthropic")["key"] == ""
+    assert manager.get("/api/agent/channels/openai")["key"].endswith(KEY[-4:])
+    assert KEY.encode() not in plan.body + made.body
+    again = manager.post(FILE, request)
+    assert (again["channels"], again["models"], again["change"]) == ([], [], None)
+    assert undo_change(manager, made["change"]).status == 200
+    assert read_files(setup) == before
+
+
+def test_the_origin_is_found_by_the_content_or_given(manager: Client) -> None:
+    found = manager.post(f"{FILE}?dry_run=true", {"text": NEW_API})
+    assert [one["name"] for one in found["models"]] == ["gpt-4.1", "gpt-4.1-mini"]
+    given = manager.post(f"{FILE}?dry_run=true", {"text": LITELLM, "origin": "new-api"})
+    assert (given.status, "JSON" in given["message"]) == (400, True)
+
+
+@pytest.mark.parametrize(
+    ("text", "status"),
+    [("", 400), ("model_list: [", 400), ("just text", 400), ("[]", 400), ("x" * 1_100_000, 413)],
+)
+def test_a_file_that_is_none_is_refused_and_changes_nothing(
+    setup: GatewaySetup, manager: Client, text: str, status: int
+) -> None:
+    before = read_files(setup)
+    assert manager.post(FILE, {"text": text}).status == status
+    assert read_files(setup) == before
+    assert manager.get("/api/agent/changes")["items"] == []
+
+
+def test_a_file_of_more_than_one_import_holds_is_refused(manager: Client) -> None:
+    parameters = {"model": "openai/" + "x" * 150, "api_key": "k"}
+    entries = [{"model_name": f"m{number}", "litellm_params": parameters} for number in range(1001)]
+    reply = manager.post(FILE, {"text": json.dumps({"model_list": entries})})
+    assert reply.status == 400
