@@ -6,16 +6,18 @@ import { signal } from "../core/signals.js";
 import { openDialog } from "../parts/dialog.js";
 import { toast, toastError } from "../parts/toast.js";
 import { failureLine, labelled, sendForm } from "../settings/frame.js";
+import { rowEditor, rowsToText, textToRows } from "./row_editor.js";
 
 /**
- * @typedef {"text" | "number" | "money" | "lines" | "pairs" | "choice" | "set" | "check" | "secret" | "moment" | "long" | "json"} Kind
+ * @typedef {"text" | "number" | "money" | "lines" | "pairs" | "choice" | "set" | "check" | "secret" | "moment" | "long" | "json" | "rows"} Kind
  * @typedef {{ name: string, label: string, kind?: Kind, hint?: string, required?: boolean, placeholder?: string, wide?: boolean,
  *   options?: readonly (readonly [string, string])[], when?: (value: (name: string) => string) => boolean, suggestions?: readonly string[],
- *   initial?: string }} Field
+ *   initial?: string, rows?: import("./row_editor.js").RowKind }} Field
  *   `name`: its path, such as `limits.day`; `when`: whether it is shown
  * @typedef {{ node: HTMLElement, changes: () => any, all: () => any, value: (name: string) => string, set: (name: string, text: string) => void,
+ *   fill: (name: string, value: unknown) => void,
  *   version: import("../core/signals.js").ReadonlySignal<number> }} Form
- *   `version`: changes with each input
+ *   `set`, `fill`: write a field, as text or as the API has it; `version`: changes with each input
  */
 
 /** @typedef {{ set: Record<string, unknown>, default: Record<string, unknown>, remove: string[] }} Parameters */
@@ -51,8 +53,9 @@ function put(object, path, value) {
 }
 
 /** @param {Field} field @param {unknown} value */
-function toText({ kind, initial = "" }, value) {
+function toText({ kind, initial = "", rows }, value) {
   if (value === null || value === undefined) return initial;
+  if (rows) return rowsToText(rows, value);
   if (kind === "lines") return /** @type {string[]} */ (value).join("\n");
   if (kind === "set") return /** @type {string[]} */ (value).join(",");
   if (kind === "pairs") return Object.entries(/** @type {any} */ (value)).map(([name, one]) => `${name}: ${one}`).join("\n");
@@ -63,7 +66,8 @@ function toText({ kind, initial = "" }, value) {
 }
 
 /** @param {Field} field @param {string} text */
-function toValue({ kind, label }, text) {
+function toValue({ kind, label, rows }, text) {
+  if (rows) return textToRows(rows, text);
   if (kind === "check") return text === "true";
   const typed = text.trim();
   if (kind === "lines") return typed ? typed.split("\n").map((line) => line.trim()).filter(Boolean) : null;
@@ -103,6 +107,8 @@ export function resourceForm(fields, before) {
   const version = signal(0);
   /** @type {Map<string, HTMLInputElement | HTMLSelectElement | HTMLTextAreaElement>} */
   const inputs = new Map();
+  /** @type {Map<string, ReturnType<typeof rowEditor>>} */
+  const editors = new Map();
   const first = new Map(fields.map((field) => [field.name, toText(field, at(before, field.name))]));
   const value = (/** @type {string} */ name) => {
     const input = inputs.get(name);
@@ -112,14 +118,16 @@ export function resourceForm(fields, before) {
   const node = el("div", { class: "form-grid", oninput, onchange: oninput }, fields.map((field) => {
     const input = makeInput(field, first.get(field.name) ?? "");
     inputs.set(field.name, input);
-    const shown = field.kind === "check"
+    const editor = field.rows && input instanceof HTMLInputElement ? rowEditor(input, field.label, field.rows, field.hint) : null;
+    if (editor) editors.set(field.name, editor);
+    const shown = editor ? editor.node : field.kind === "check"
       ? el("label", { class: "checked" }, input, el("span", null, field.label, field.hint ? el("small", null, field.hint) : null))
       : labelled(field.label, input, field.hint);
     if (!field.when) return field.wide ? wide(shown) : shown;
     const box = el("div", { hidden: () => {
       void version.value;
       const shows = field.when?.(value) ?? true;
-      input.disabled = !shows;
+      (editor?.node ?? input).disabled = !shows;
       return !shows;
     } }, shown);
     return field.wide ? wide(box) : box;
@@ -129,19 +137,24 @@ export function resourceForm(fields, before) {
     for (const field of given) put(target, field.name, toValue(field, value(field.name)));
     return target;
   };
+  const set = (/** @type {string} */ name, /** @type {string} */ text) => {
+    const input = inputs.get(name);
+    if (input instanceof HTMLInputElement && input.type === "checkbox") input.checked = text === "true";
+    else if (input) input.value = text;
+    editors.get(name)?.refresh();
+    oninput();
+  };
   return {
-    node, value, version,
-    set: (name, text) => {
-      const input = inputs.get(name);
-      if (input instanceof HTMLInputElement && input.type === "checkbox") input.checked = text === "true";
-      else if (input) input.value = text;
-      oninput();
+    node, value, version, set,
+    fill: (name, given) => {
+      const field = fields.find((one) => one.name === name);
+      if (field) set(name, toText(field, given));
     },
     changes: () => {
       const changed = fields.filter((field) => shows(field) && value(field.name) !== first.get(field.name));
       const result = fill({}, changed);
       for (const name of WHOLE.filter((one) => one in result)) result[name] = wholeOf(fields, name, at(before, name), fill);
-      for (const field of changed.filter((one) => one.kind === "pairs")) {
+      for (const field of changed.filter((one) => one.kind === "pairs" || one.rows?.keyed)) {
         for (const name of Object.keys(at(before, field.name) ?? {})) at(result, field.name)[name] ??= null;
       }
       return result;
@@ -166,7 +179,7 @@ export function resourceForm(fields, before) {
 function wholeOf(fields, name, before, fill) {
   const parts = fields.filter((field) => field.name.startsWith(`${name}.`));
   const given = fill({}, parts)[name] ?? {};
-  if (!Object.values(given).some((one) => one !== null)) return null;
+  if (!Object.values(given).some((one) => one !== null && !(Array.isArray(one) && !one.length))) return null;
   return { ...before, ...given };
 }
 
@@ -189,6 +202,7 @@ function makeInput(field, text) {
     select.value = text;
     return select;
   }
+  if (kind === "rows") return el("input", { type: "hidden", name: field.name, value: text });
   if (kind === "check") return el("input", { type: "checkbox", name: field.name, checked: text === "true" });
   if (kind === "lines" || kind === "pairs" || kind === "long" || kind === "json") return el("textarea", { ...common, class: "input mono", rows: kind === "long" ? 4 : 3, value: text });
   const type = kind === "secret" ? "password" : kind === "moment" ? "datetime-local" : "text";

@@ -9,7 +9,7 @@ import { labelled, sendForm } from "../settings/frame.js";
 import { chatModelsFirst, exportLines, smallModel } from "./export_lines.js";
 import { createDialog, editDialog } from "./form.js";
 import { readAll } from "./frame.js";
-import { LIMIT_FIELDS } from "./limits.js";
+import { LIMIT_FIELDS, MODEL_LIMITS_FIELD } from "./limits.js";
 
 /** @typedef {import("./form.js").Field} Field */
 
@@ -23,6 +23,7 @@ const FIELDS = [
   { name: "owner", label: "Owner", hint: "Who answers for what it spends; keys of one owner can share a budget." },
   { name: "tags", label: "Tags", kind: "lines", hint: "Such as a project, one per line; keys with one tag can share a budget." },
   ...LIMIT_FIELDS,
+  MODEL_LIMITS_FIELD,
   { name: "keepBodies", label: "Keep the bodies of its requests", kind: "check", hint: "For some days, with secrets masked." },
 ];
 

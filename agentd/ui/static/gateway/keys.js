@@ -10,7 +10,7 @@ import { menuButton } from "../parts/menu.js";
 import { card } from "../settings/frame.js";
 import { following, forAdministrators, gatewayFrame, limitBar, part, requestsLink, shown } from "./frame.js";
 import { createKey, editKey, reissueKey } from "./key_dialogs.js";
-import { COUNTS, limitChips, limitWords, nearestLimit, raiseItems } from "./limits.js";
+import { COUNTS, furtherWords, limitChips, limitWords, nearestLimit, raiseItems } from "./limits.js";
 import { forecast, windowWords } from "./overview_data.js";
 import { resourceList, usualItems } from "./resource_list.js";
 
@@ -42,11 +42,12 @@ const listPage = forAdministrators("Access keys", () => {
 
   /** @param {AccessKey} key @returns {HTMLElement} */
   function keyRow(key) {
-    const nearest = nearestLimit(key.limitUsage);
+    const further = key.furtherLimits.flatMap((one) => one.limitUsage.map((limit) => ({ ...limit, of: furtherWords(one) })));
+    const nearest = nearestLimit([...key.limitUsage.map((limit) => ({ ...limit, of: "" })), ...further]);
     return el("li", { class: "key-row" },
       el("span", { class: "name" }, stateDot(key), el("a", { href: link(`/gateway/keys/${key.id}`) }, el("b", null, el("bdi", null, key.name))), el("code", null, `…${key.last4}`), chips(key)),
       el("small", null, el("a", { href: requestsLink({ key: key.id }) }, `${usd(key.spent.day)} today · ${usd(key.spent.month)} this month`), key.models ? ` · ${key.models.join(", ") || "no models"}` : ""),
-      nearest ? el("div", { class: "row-limit" }, limitBar(nearest), el("small", null, limitWords(nearest))) : null,
+      nearest ? el("div", { class: "row-limit" }, limitBar(nearest), el("small", null, nearest.of ? el("bdi", null, `${nearest.of}: `) : null, limitWords(nearest))) : null,
       el("span", { class: "ends" }, menuButton({ class: "btn plain icon small", "aria-label": `Actions for ${key.name}` }, [icon("more")], () => keyItems(key, list.reload))));
   }
 });
@@ -75,7 +76,7 @@ function isExpired(key) {
 
 /** @param {AccessKey} key */
 function stateDot(key) {
-  const used = key.limitUsage.some((one) => one.used >= one.limit && !(one.name in COUNTS));
+  const used = [key, ...key.furtherLimits].flatMap((one) => one.limitUsage).some((one) => one.used >= one.limit && !(one.name in COUNTS));
   return dot(!key.enabled || isExpired(key) ? "off" : used ? "bad" : "good");
 }
 
@@ -85,7 +86,7 @@ function chips(key) {
     key.enabled ? null : el("span", { class: "chip" }, "disabled"),
     isExpired(key) ? el("span", { class: "chip" }, "expired") : null,
     key.previousUntil && Date.parse(key.previousUntil) > now() ? el("span", { class: "chip", title: fullTime(key.previousUntil) }, "old secret still good") : null,
-    limitChips(key.softUsage, key.raised),
+    limitChips([key, ...key.furtherLimits].flatMap((one) => one.softUsage), key.raised),
   ];
 }
 
@@ -129,17 +130,27 @@ function aboutCard(key, reload) {
   ] }, el("div", { class: "inside" }, el("div", { class: "name" }, chips(key)), el("dl", { class: "pair" }, facts.map(([name, value]) => [el("dt", null, name), el("dd", null, value)]).flat())));
 }
 
+/**
+ * @param {import("./limits.js").LimitStatus} one
+ * @param {Burn} [burn]
+ * @param {import("../api.d.ts").FurtherLimitsView} [further] what it holds for, if it is not the key alone
+ */
+function limitRow(one, burn, further) {
+  return el("li", { class: "key-row" },
+    el("span", { class: "name" }, el("b", null, one.name in COUNTS ? COUNTS[one.name] : `USD ${windowWords(one.name)}`), further ? el("span", { class: "chip" }, el("bdi", null, furtherWords(further))) : null,
+      further?.budget ? el("a", { href: link(`/gateway/budgets?name=${encodeURIComponent(further.budget)}`) }, "Budget") : null),
+    el("div", { class: "row-limit" }, limitBar(one), el("small", null, limitWords(one))),
+    burn ? el("small", null, forecast(burn)) : null);
+}
+
 /** @param {AccessKey} key @param {Burn[]} burns @param {() => void} reload */
 function limitsCard(key, burns, reload) {
   return card({ title: "Limits", text: `Days and months begin in ${key.spent.zone}. What requests under way can cost at most is reserved.` },
-    key.limitUsage.length
-      ? el("ul", { class: "rows" }, key.limitUsage.map((one) => {
-        const burn = burns.find((line) => line.window === one.name);
-        return el("li", { class: "key-row" },
-          el("span", { class: "name" }, el("b", null, one.name in COUNTS ? COUNTS[one.name] : `USD ${windowWords(one.name)}`)),
-          el("div", { class: "row-limit" }, limitBar(one), el("small", null, limitWords(one))),
-          burn ? el("small", null, forecast(burn)) : null);
-      }))
+    key.limitUsage.length || key.furtherLimits.length
+      ? el("ul", { class: "rows" },
+        key.limitUsage.map((one) => limitRow(one, burns.find((line) => line.scope === "key" && line.window === one.name))),
+        key.furtherLimits.flatMap((further) => further.limitUsage.map((one) =>
+          limitRow(one, burns.find((line) => line.scope === further.scope && line.model === further.name && line.window === one.name), further))))
       : emptyState("gauge", "No limits", "The key may spend without end. A limit stops a runaway program before it gets expensive.",
         el("button", { class: "btn", onclick: () => void editKey(key.id, key.name, reload) }, "Set limits")));
 }

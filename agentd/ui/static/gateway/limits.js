@@ -14,7 +14,7 @@ import { act } from "./resource_list.js";
 /**
  * @typedef {import("../api.d.ts").LimitStatusView} LimitStatus
  * @typedef {import("./form.js").Field} Field
- * @typedef {{ limits: import("../api.d.ts").KeyLimitsView, raised: import("../api.d.ts").LimitRaiseView | null }} Limited
+ * @typedef {{ limits: import("../api.d.ts").KeyLimitsView, modelLimits?: Record<string, import("../api.d.ts").KeyLimitsView>, raised: import("../api.d.ts").LimitRaiseView | null }} Limited
  */
 
 export const COUNTS = /** @type {Record<string, string>} */ ({ requestsPerMinute: "requests a minute", tokensPerMinute: "tokens a minute", parallel: "at the same time" });
@@ -29,7 +29,25 @@ export const LIMIT_FIELDS = [
   { name: "limits.tokensPerMinute", label: "Tokens a minute", kind: "number", placeholder: "no limit" },
   { name: "limits.parallel", label: "Requests at the same time", kind: "number", placeholder: "no limit" },
   { name: "warnAt", label: "Warn at a share of", kind: "number", placeholder: "never", hint: "Of each limit in USD, such as 0.8: alerts tell of it, nothing is refused." },
+  { name: "softLimits.day", label: "Warn from, a day", kind: "money", placeholder: "no warning", hint: "USD, in place of the share." },
+  { name: "softLimits.week", label: "Warn from, a week", kind: "money", placeholder: "no warning" },
+  { name: "softLimits.month", label: "Warn from, a month", kind: "money", placeholder: "no warning" },
+  { name: "softLimits.total", label: "Warn from, in total", kind: "money", placeholder: "no warning" },
 ];
+
+/** @type {readonly import("./row_editor.js").Column[]} */
+const MODEL_LIMITS = [
+  { name: "model", label: "Model", required: true, placeholder: "gpt-*" },
+  { name: "day", label: "USD/day", kind: "money" }, { name: "week", label: "USD/week", kind: "money" },
+  { name: "month", label: "USD/month", kind: "money" }, { name: "total", label: "USD in total", kind: "money" },
+  { name: "requestsPerMinute", label: "Requests/min", kind: "number" }, { name: "tokensPerMinute", label: "Tokens/min", kind: "number" }, { name: "parallel", label: "At once", kind: "number" },
+];
+
+/** @type {Field} */
+export const MODEL_LIMITS_FIELD = {
+  name: "modelLimits", label: "Limits per model", kind: "rows", wide: true, rows: { columns: MODEL_LIMITS, add: "Add a model", keyed: true },
+  hint: "Beside the key’s own. The model’s name, or a pattern; what is empty has no limit.",
+};
 
 const DAY = 86_400_000;
 
@@ -40,10 +58,19 @@ export function usedShare({ limit, used, reserved }) {
 
 /**
  * The limit that is used most.
- * @param {readonly LimitStatus[]} limits
+ * @template {LimitStatus} Limit
+ * @param {readonly Limit[]} limits
  */
 export function nearestLimit(limits) {
   return [...limits].filter((one) => one.limit > 0 || one.used >= one.limit).sort((one, other) => usedShare(other) - usedShare(one))[0];
+}
+
+/**
+ * What holds beside a key's own limits, in words: of a model, its owner or a tag.
+ * @param {Pick<import("../api.d.ts").FurtherLimitsView, "scope" | "name">} further
+ */
+export function furtherWords({ scope, name }) {
+  return scope === "model" ? name : `${scope} ${name}`;
 }
 
 /** @param {LimitStatus} one */
@@ -81,34 +108,45 @@ function isRaised(raised) {
  * @param {() => void} reload
  * @returns {import("../parts/menu.js").Item[]}
  */
-export function raiseItems({ limits, raised }, path, name, reload) {
-  const known = Object.entries(limits).filter(([, limit]) => limit !== null);
+export function raiseItems(limited, path, name, reload) {
+  const { raised } = limited;
   return [
-    ...(known.length ? [{ label: "Raise for a while", icon: "gauge", note: "The old limits then hold again by themselves", onselect: () => void raiseLimits(path, name, known, reload) }] : []),
+    ...(raisableFields(limited).length ? [{ label: "Raise for a while", icon: "gauge", note: "The old limits then hold again by themselves", onselect: () => void raiseLimits(path, name, limited, reload) }] : []),
     ...(isRaised(raised) ? [{ label: "End the raise", icon: "close", onselect: () => void act(() => remove(`${path}/raise`), `The old limits of ${name} hold again`, reload) }] : []),
   ];
 }
 
 /**
+ * A field for each limit that is set; those of a model by its place, for its name may have dots.
+ * @param {Limited} limited
+ * @returns {Field[]}
+ */
+function raisableFields({ limits, modelLimits = {} }) {
+  /** @type {(prefix: string, of: string, limits: import("../api.d.ts").KeyLimitsView) => Field[]} */
+  const fieldsOf = (prefix, of, given) => LIMIT_FIELDS.flatMap(({ name, label, kind = "text" }) => {
+    const [group, limit = ""] = name.split(".");
+    const amount = group === "limits" ? given[/** @type {keyof typeof given} */ (limit)] : null;
+    return amount === null || amount === undefined ? [] : [{ name: `${prefix}.${limit}`, label: of ? `${of}: ${label}` : label, kind, placeholder: `stays ${amount}` }];
+  });
+  return [...fieldsOf("limits", "", limits), ...Object.entries(modelLimits).flatMap(([model, given], place) => fieldsOf(`models.${place}`, model, given))];
+}
+
+/**
  * @param {string} path
  * @param {string} name
- * @param {[string, number | null][]} limits those that are set
+ * @param {Limited} limited
  * @param {() => void} reload
  */
-function raiseLimits(path, name, limits, reload) {
-  const labels = new Map(LIMIT_FIELDS.map((field) => [field.name, field]));
+function raiseLimits(path, name, limited, reload) {
+  const names = Object.keys(limited.modelLimits ?? {});
   /** @type {Field[]} */
-  const fields = [
-    { name: "until", label: "Until", kind: "moment", required: true },
-    ...limits.flatMap(([limit, amount]) => {
-      const field = labels.get(`limits.${limit}`);
-      return field ? [{ name: field.name, label: field.label, ...(field.kind ? { kind: field.kind } : {}), placeholder: `stays ${amount}` }] : [];
-    }),
-  ];
+  const fields = [{ name: "until", label: "Until", kind: "moment", required: true }, ...raisableFields(limited)];
   return openDialog(`Raise limits of ${name}`, (close) => {
     const form = resourceForm(fields, { until: new Date(now() + DAY).toISOString() });
     const send = async () => {
-      await call("POST", `${path}/raise`, { body: form.all() });
+      const { models, ...body } = form.all();
+      const raised = Object.entries(models ?? {}).map(([place, limits]) => [names[Number(place)], limits]);
+      await call("POST", `${path}/raise`, { body: { ...body, ...(raised.length ? { models: Object.fromEntries(raised) } : {}) } });
       close();
       toast(`The limits of ${name} are raised`);
       reload();

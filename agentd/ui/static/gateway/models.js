@@ -10,6 +10,7 @@ import { card } from "../settings/frame.js";
 import { checkPanel } from "./check_panel.js";
 import { createDialog, editDialog, requestChanges } from "./form.js";
 import { following, forAdministrators, gatewayFrame, part, readAll, requestsLink, shown } from "./frame.js";
+import { PRICE_FIELDS } from "./price_fields.js";
 import { cataloguePricesCard, catalogueTaker, differenceLine, readComparisons, readModelPrices } from "./prices.js";
 import { resourceList, usualItems } from "./resource_list.js";
 import { routesCard } from "./route_list.js";
@@ -27,12 +28,7 @@ const FIELDS = [
   { name: "name", label: "Name", required: true, hint: "The name that callers send." },
   { name: "context", label: "Context", kind: "number", hint: "The maximum number of input tokens." },
   { name: "maxOutput", label: "Longest reply", kind: "number", hint: "The maximum number of tokens; reserved for requests without a limit." },
-  { name: "prices.input", label: "Price of input", kind: "money", hint: "USD per million tokens, as all prices below." },
-  { name: "prices.output", label: "Price of output", kind: "money" },
-  { name: "prices.cacheRead", label: "Price of input from cache", kind: "money", placeholder: "as input" },
-  { name: "prices.cacheWrite", label: "Price of input to cache", kind: "money", placeholder: "as input" },
-  { name: "prices.cacheWrite1H", label: "Price of input to cache for 1 h", kind: "money", placeholder: "as to cache" },
-  { name: "prices.reasoning", label: "Price of reasoning", kind: "money", placeholder: "as output" },
+  ...PRICE_FIELDS,
   { name: "fallbacks", label: "Fallbacks", kind: "lines", hint: "Models to try when all routes have failed, one per line." },
   { name: "contextFallbacks", label: "Fallbacks for long requests", kind: "lines", hint: "When a supplier refuses because the request is too long." },
   { name: "contentFallbacks", label: "Fallbacks for refused content", kind: "lines", hint: "When a supplier’s content filter refuses." },
@@ -57,7 +53,6 @@ const listPage = forAdministrators("Models", () => {
   const go = (/** @type {string} */ name) => void navigate(`/gateway/models/${encodeURIComponent(name)}`);
   async function create() {
     const channels = (await readAll("channels").catch(() => [])).map((one) => one.name);
-    const taker = catalogueTaker();
     await createDialog({
       title: "Add a model", path: "/api/agent/models", action: "Add", done: (made) => go(made.name),
       fields: [
@@ -66,8 +61,8 @@ const listPage = forAdministrators("Models", () => {
         { name: "supplierModel", label: "The supplier's name of it", hint: "Leave empty if it is the same." },
         ...FIELDS.slice(1),
       ],
-      extra: taker.node,
-      finish: ({ channel, supplierModel, ...body }) => ({ ...taker.complete(body), routes: [{ channel, ...(supplierModel ? { model: supplierModel } : {}) }] }),
+      extra: catalogueTaker,
+      finish: ({ channel, supplierModel, ...body }) => ({ ...body, routes: [{ channel, ...(supplierModel ? { model: supplierModel } : {}) }] }),
     });
   }
   if (query.peek().get("new")) {

@@ -87,18 +87,14 @@ function ownWords(own, rate, listed) {
 }
 
 /**
- * A button that fills a new model's form from the catalogue, and what to send instead of the form's prices while they are as taken.
+ * A button that fills a new model's form from the catalogue.
+ * @param {import("./form.js").Form} form
  */
-export function catalogueTaker() {
-  /** @type {Listed | null} */
-  let taken = null;
+export function catalogueTaker(form) {
   const said = signal("");
-  /** @param {import("./form.js").Form} form */
-  const node = (form) => el("div", { class: "taker" },
-    el("button", { class: "btn", type: "button", onclick: () => void take(form) }, icon("download"), "Take from catalogue"),
-    el("small", { role: "status" }, () => said.value));
-  /** @param {import("./form.js").Form} form */
-  const take = async (form) => {
+  const take = async () => {
+    /** @type {Listed | null} */
+    let taken = null;
     const channel = form.value("channel");
     const model = form.value("supplierModel").trim() || form.value("name").trim();
     if (!channel || !model) {
@@ -113,14 +109,10 @@ export function catalogueTaker() {
       said.value = error instanceof Error ? error.message : String(error);
     }
     if (!taken) return;
-    for (const rate of RATES) form.set(`prices.${rate}`, taken.prices[rate] === null ? "" : String(taken.prices[rate]));
+    for (const name of /** @type {const} */ ([...RATES, "above", "services"])) form.fill(`prices.${name}`, taken.prices[name]);
     if (taken.context && !form.value("context")) form.set("context", String(taken.context));
   };
-  /** @param {any} body */
-  const complete = (body) => {
-    const prices = taken?.prices;
-    const isTaken = prices && body.prices && RATES.every((rate) => Number(body.prices[rate] ?? -1) === Number(prices[rate] ?? -1));
-    return isTaken ? { ...body, prices } : body;
-  };
-  return { node, complete };
+  return el("div", { class: "taker" },
+    el("button", { class: "btn", type: "button", onclick: () => void take() }, icon("download"), "Take from catalogue"),
+    el("small", { role: "status" }, () => said.value));
 }

@@ -4,17 +4,24 @@ import { call, callTagged } from "../core/api.js";
 import { ApiError } from "../core/api.js";
 import { el, icon } from "../core/el.js";
 import { list } from "../core/list.js";
+import { usd } from "../core/money.js";
 import { computed, signal } from "../core/signals.js";
 import { openDialog } from "../parts/dialog.js";
 import { menuButton } from "../parts/menu.js";
 import { toast } from "../parts/toast.js";
-import { card, failureLine, labelled, sendForm } from "../settings/frame.js";
+import { card, failureLine, sendForm } from "../settings/frame.js";
+import { resourceForm } from "./form.js";
+import { PRICE_FIELDS } from "./price_fields.js";
 
 /**
  * @typedef {{ channel: string, model: string, priority: number, weight: number, prices: any }} Route
  * @typedef {{ id: number, channel: string, model: string, weight: number, prices: any, alike: boolean }} Row
  *   `alike`: it is tried as early as the one above it, and their weights decide
  */
+
+const REQUIRED = ["prices.input", "prices.output"];
+
+const hasOwnPrices = (/** @type {(name: string) => string} */ value) => value("own") === "true";
 
 let ids = 0;
 
@@ -111,7 +118,7 @@ export function routesCard(path, routes, channels, done) {
     const node = el("li", { class: () => (row.value.alike ? "route alike" : "route") },
       el("button", { class: "grip", type: "button", "aria-label": () => `Move the route through ${row.value.channel}`, title: "Drag, or Alt ↑↓", onpointerdown: (/** @type {PointerEvent} */ event) => drag(event, node, id) }, icon("grip")),
       el("span", { class: "name" }, el("span", { class: "chip num" }, () => (row.value.alike ? "or" : position.value ? "then" : "first")),
-        el("b", null, el("bdi", null, () => row.value.channel)), () => (row.value.model ? el("small", null, row.value.model) : null), () => (row.value.prices ? el("span", { class: "chip" }, "own prices") : null)),
+        el("b", null, el("bdi", null, () => row.value.channel)), () => (row.value.model ? el("small", null, row.value.model) : null), () => (row.value.prices ? el("span", { class: "chip num" }, `${usd(Number(row.value.prices.input))} in, ${usd(Number(row.value.prices.output))} out`) : null)),
       el("span", { class: "ends" },
         () => (share.value === null ? null : el("label", { class: "weight" }, el("span", null, `${Math.round((share.value ?? 0) * 100)} %`),
           el("input", { class: "input", inputmode: "numeric", "aria-label": `Weight of ${row.peek().channel}`, value: row.peek().weight, onchange: (/** @type {Event} */ event) => {
@@ -178,14 +185,18 @@ export function routesCard(path, routes, channels, done) {
 function editRoute(row, channels, done) {
   return openDialog(row ? "Edit the route" : "Add a route", (close) => {
     const names = row && !channels.includes(row.channel) ? [...channels, row.channel] : channels;
-    const channel = el("select", { class: "input", autofocus: true }, names.map((name) => el("option", { value: name }, name)));
-    channel.value = row?.channel ?? channels[0] ?? "";
-    const model = el("input", { class: "input", value: row?.model ?? "", maxlength: 200, autocomplete: "off", spellcheck: "false" });
+    const form = resourceForm([
+      { name: "channel", label: "Channel", kind: "choice", options: names.map((name) => [name, name]), required: true },
+      { name: "model", label: "The supplier's name of the model", hint: "Leave empty if it is the same as here." },
+      { name: "own", label: "Own prices, in place of the model's", kind: "check", wide: true },
+      ...PRICE_FIELDS.map((field) => ({ ...field, required: REQUIRED.includes(field.name), when: hasOwnPrices })),
+    ], { channel: row?.channel ?? channels[0] ?? "", model: row?.model ?? "", own: Boolean(row?.prices), prices: row?.prices ?? null });
     const send = async () => {
+      const changes = form.changes();
+      const prices = form.value("own") ? changes.prices ?? row?.prices ?? null : null;
       close();
-      done({ channel: channel.value, model: model.value.trim() });
+      done({ channel: form.value("channel"), model: form.value("model").trim(), prices });
     };
-    return [sendForm({ action: row ? "Change" : "Add", oncancel: () => close(), send },
-      labelled("Channel", channel), labelled("The supplier's name of the model", model, "Leave empty if it is the same as here."))];
-  });
+    return [sendForm({ action: row ? "Change" : "Add", oncancel: () => close(), send }, form.node)];
+  }, { wide: true });
 }

@@ -13,7 +13,7 @@ import { act, resourceList, usualItems } from "./resource_list.js";
 
 /**
  * @typedef {{ id: string, kind: "built-in" | "pattern" | "value", mode: "hide" | "block" | "report", enabled: boolean, description: string,
- *   regex: string, group: number, keywords: string[], entropy: number, value: string }} Rule
+ *   regex: string, group: number, keywords: string[], entropy: number, allow: { regexes: string[], stopwords: string[] }, value: string }} Rule
  * @typedef {import("./form.js").Field} Field
  */
 
@@ -30,6 +30,8 @@ const PATTERN = [
   { name: "group", label: "Group", kind: "number", hint: "The number of the group with the secret; 0 for the whole match.", initial: "0", when: isPattern },
   { name: "entropy", label: "Entropy", kind: "number", hint: "Minimum bits per character; 0 for any.", initial: "0", when: isPattern },
   { name: "keywords", label: "Keywords", kind: "lines", wide: true, hint: "The text must contain one of them, one per line; empty for no condition.", when: isPattern },
+  { name: "allow.stopwords", label: "Allowed words", kind: "lines", wide: true, hint: "What contains one of them is no secret, such as example; one per line.", when: isPattern },
+  { name: "allow.regexes", label: "Allowed patterns", kind: "lines", wide: true, hint: "What one of them is found in is no secret; one per line.", when: isPattern },
 ];
 /** @type {Field} */
 const VALUE = { name: "value", label: "Value", kind: "secret", wide: true, hint: "At least six characters. Stored, and never shown again.", when: (value) => !isPattern(value) };
