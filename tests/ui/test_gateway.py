@@ -252,7 +252,7 @@ def test_live_rows_pass_the_filters_and_wait_while_one_reads(
 def test_the_log_as_csv_has_what_passes_the_filters(gus: Person, gateway: GatewaySite) -> None:
     page = open_log(gus, "?ok=false")
     with page.expect_download() as loading:
-        page.get_by_role("button", name="Download as CSV").click()
+        page.get_by_role("link", name="Download as CSV").click()
     lines = loading.value.path().read_text().splitlines()
     assert lines[0].startswith("id,at,outcome,")
     assert len(lines) == 1 + len(gateway.requests("ok=false"))

@@ -99,8 +99,32 @@ def test_every_report_has_its_rows_and_csv(gus: Person, gateway: GatewaySite, na
     expect(rows).to_have_count(len(report["items"]))
     assert report["items"]
     with page.expect_download() as loading:
-        page.get_by_role("link", name="CSV").click()
+        page.get_by_role("button", name="Download as CSV").click()
     assert len(loading.value.path().read_text().splitlines()) == 1 + len(report["items"])
+
+
+def test_the_csv_of_a_report_has_the_rows_of_all_its_pages(
+    gus: Person, gateway: GatewaySite
+) -> None:
+    """The API gives 1,000 at once; here it is asked for two."""
+    page = gus.open("/gateway/reports/by-channel")
+    rows = page.get_by_role("region", name="Rows as a table").locator("tbody tr:not(.total)")
+    expect(rows.first).to_be_visible()
+    asked: list[str] = []
+
+    def give_less(route: Route) -> None:
+        asked.append(route.request.url)
+        route.continue_(url=re.sub("limit=1000", "limit=1", route.request.url))
+
+    page.route("**/reports/by-channel*format=csv*", give_less)
+    with page.expect_download() as loading:
+        page.get_by_role("button", name="Download as CSV").click()
+    assert loading.value.suggested_filename.endswith(".csv")
+    head, *lines = loading.value.path().read_text().splitlines()
+    assert head.startswith("name,")
+    report = gateway.admin.get("/api/agent/reports/by-channel")
+    assert [line.split(",")[0] for line in lines] == [one["name"] for one in report["items"]]
+    assert len(asked) == len(lines) > 1
 
 
 def test_no_report_is_missing(gateway: GatewaySite, gus: Person) -> None:
@@ -135,6 +159,32 @@ def test_a_change_shows_before_and_after_and_is_undone(gus: Person, gateway: Gat
     page.get_by_role("dialog").get_by_role("button", name="Undo").click()
     expect(page.locator(".rows > li").first).to_contain_text("undid no.")
     assert gateway.admin.get("/api/agent/channels/messages")["timeout"] == 600
+
+
+def test_every_kind_of_change_can_be_chosen_and_undone_where_the_api_does(
+    gus: Person, gateway: GatewaySite
+) -> None:
+    admin = gateway.admin
+    assert admin.post("/api/agent/management-keys", {"name": "spy", "scope": "read"}).status == 201
+    admin.patch("/api/agent/settings/daemon", {"name": "another"})
+    days = {"from": "2026-01-01", "to": "2026-01-01"}
+    admin.post("/api/agent/requests/reprice", days)
+    changes = admin.get("/api/agent/changes?limit=200")["items"]
+    page = gus.open("/gateway/changes")
+    rows = page.locator(".rows > li")
+    expect(rows).to_have_count(len(changes))
+    undone = {one["undoes"] for one in changes}
+    shown = [row.get_by_role("button", name="Undo no.").count() == 1 for row in rows.all()]
+    assert shown == [one["undoable"] and one["number"] not in undone for one in changes]
+    what = page.get_by_label("What was changed")
+    offered = {one.get_attribute("value") for one in what.locator("option").all()}
+    assert {one["resource"] for one in changes} <= offered
+    what.select_option("management-keys")
+    expect(rows).to_have_count(1)
+    rows.get_by_role("button", name="Undo").click()
+    page.get_by_role("dialog").get_by_role("button", name="Undo").click()
+    expect(rows).to_have_count(2)
+    assert admin.get("/api/agent/management-keys")["items"] == []
 
 
 def test_the_log_is_filtered_by_level_and_kind(gus: Person, gateway: GatewaySite) -> None:

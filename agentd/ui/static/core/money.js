@@ -15,6 +15,15 @@ export function usd(sum) {
 }
 
 /**
+ * A sum in a currency that somebody else tells.
+ * @param {number} amount
+ * @param {string} currency
+ */
+export function inCurrency(amount, currency) {
+  return currency === "USD" ? usd(amount) : `${amount.toLocaleString("en-US", { maximumFractionDigits: 2 })} ${currency}`;
+}
+
+/**
  * A count with separators: `41,206`.
  * @param {number} number
  */

@@ -9,7 +9,7 @@ import { menuButton } from "../parts/menu.js";
 import { toastError } from "../parts/toast.js";
 import { card } from "../settings/frame.js";
 import { createDialog, editDialog } from "./form.js";
-import { following, forAdministrators, gatewayFrame, part, shown } from "./frame.js";
+import { ALERT_TITLES, following, forAdministrators, gatewayFrame, part, shown } from "./frame.js";
 import { resourceList, usualItems } from "./resource_list.js";
 
 /**
@@ -22,10 +22,6 @@ import { resourceList, usualItems } from "./resource_list.js";
 
 const AT_ONCE = 50;
 const EVENTS = ["gatewayAlertUpdate", "gatewayConfigUpdate"];
-const TITLES = /** @type {Record<string, string>} */ ({
-  limit_near: "Limit nearly used", limit_hit: "Limit reached", channel_down: "Channel down", channel_disabled: "Channel disabled", balance_low: "Balance low", secret_found: "Secret found",
-  export_failing: "Export failing", ledger_failing: "Ledger not writable", error_rate: "High error rate",
-});
 const KINDS = /** @type {Record<string, string>} */ ({ webhook: "webhook", slack: "Slack", discord: "Discord", text: "plain text", telegram: "Telegram" });
 const COLOURS = /** @type {Record<string, string>} */ ({ pending: "need", delivered: "good", failed: "bad", skipped: "off" });
 
@@ -39,7 +35,7 @@ const FIELDS = [
   { name: "secret", label: "Secret", wide: true, when: hasSecret, hint: "A webhook is signed with it (whsec_…): give it to the receiver, it is never shown again. Plain text sends it as a bearer token." },
   { name: "bot", label: "Bot", required: true, when: isTelegram, hint: "The id of a bot of Settings, Bots." },
   { name: "chat", label: "Conversation", kind: "number", required: true, when: isTelegram, hint: "Your user id at Telegram, or the negative id of a group. Write to the bot first." },
-  { name: "alerts", label: "Alerts", kind: "lines", wide: true, hint: `One per line, empty for all: ${Object.keys(TITLES).join(", ")}.` },
+  { name: "alerts", label: "Alerts", kind: "lines", wide: true, hint: `One per line, empty for all: ${Object.keys(ALERT_TITLES).join(", ")}.` },
   { name: "minInterval", label: "Least pause", kind: "number", initial: "60", hint: "Seconds between two messages about the same thing." },
   { name: "resolved", label: "Also tell when it is over", kind: "check" },
   { name: "local", label: "The address is of this machine or its network", kind: "check", when: (value) => !isTelegram(value) },
@@ -98,7 +94,7 @@ export const page = forAdministrators("Alerts", () => {
   /** @param {Target} target @returns {HTMLElement} */
   function targetRow(target) {
     const path = `/api/agent/alert-targets/${encodeURIComponent(target.name)}`;
-    const wanted = target.alerts.length ? target.alerts.map((kind) => TITLES[kind] ?? kind).join(", ") : "all alerts";
+    const wanted = target.alerts.length ? target.alerts.map((kind) => ALERT_TITLES[kind] ?? kind).join(", ") : "all alerts";
     return el("li", null,
       el("span", { class: "name" }, dot(target.enabled ? "good" : "off"), el("b", null, target.name), el("span", { class: "chip" }, KINDS[target.kind] ?? target.kind), target.enabled ? null : el("span", { class: "chip" }, "disabled")),
       el("small", null, [target.kind === "telegram" ? `${target.bot} to ${target.chat}` : target.url, wanted, target.resolved ? "" : "not when it is over"].filter(Boolean).join(" · ")),
@@ -134,14 +130,14 @@ function makeSecret() {
 
 /** @param {Firing} one @returns {HTMLElement} */
 function firingRow({ kind, text, since }) {
-  return el("li", null, el("span", { class: "name" }, dot("bad"), el("b", null, TITLES[kind] ?? kind)), el("small", null, text),
+  return el("li", null, el("span", { class: "name" }, dot("bad"), el("b", null, ALERT_TITLES[kind] ?? kind)), el("small", null, text),
     el("small", { title: fullTime(since) }, `since ${agoTime(since)}`));
 }
 
 /** @param {Alert} alert @returns {HTMLElement} */
 function alertRow({ kind, state, text, at, deliveries }) {
   return el("li", null,
-    el("span", { class: "name" }, dot(state === "resolved" ? "good" : "bad"), el("b", null, TITLES[kind] ?? kind), state === "resolved" ? el("span", { class: "chip" }, "resolved") : null),
+    el("span", { class: "name" }, dot(state === "resolved" ? "good" : "bad"), el("b", null, ALERT_TITLES[kind] ?? kind), state === "resolved" ? el("span", { class: "chip" }, "resolved") : null),
     el("small", null, text),
     el("small", { title: fullTime(at) }, agoTime(at)),
     deliveries.map(deliveryLine));

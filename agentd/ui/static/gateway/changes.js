@@ -11,11 +11,10 @@ import { toast, toastError } from "../parts/toast.js";
 import { card } from "../settings/frame.js";
 import { following, forAdministrators, gatewayFrame, part, shown } from "./frame.js";
 
-/** @typedef {{ number: number, at: string, by: string, remote: string, action: string, resource: string, name: string, before: any, after: any, undoes: number | null }} Change */
+/** @typedef {{ number: number, at: string, by: string, remote: string, action: string, resource: string, name: string, before: any, after: any, undoes: number | null, undoable: boolean }} Change */
 
 const AT_ONCE = 100;
-const RESOURCES = /** @type {const} */ (["", "keys", "budgets", "channels", "models", "import", "secret-rules", "alert-targets", "settings", "licence", "requests"]);
-const UNDOABLE = ["channels", "models", "import", "keys", "budgets", "secret-rules", "alert-targets", "settings", "daemon-settings"];
+const RESOURCES = /** @type {const} */ (["", "keys", "budgets", "channels", "models", "import", "secret-rules", "alert-targets", "management-keys", "settings", "daemon-settings", "licence", "requests", "session"]);
 const PAGES = /** @type {Record<string, string>} */ ({ keys: "keys/", channels: "channels/", models: "models/" });
 
 export const page = forAdministrators("Changes", () => {
@@ -69,7 +68,7 @@ function changeRow(change, all, reload) {
       change.undoes ? ` · undid no. ${change.undoes}` : "", undone ? ` · undone by no. ${undone.number}` : ""),
     found.length ? el("details", { class: "was-is" }, el("summary", null, found.map((one) => one.field).slice(0, 4).join(", ") + (found.length > 4 ? ` and ${found.length - 4} more` : "")),
       el("dl", null, found.map(({ field, before, after }) => [el("dt", null, field), el("dd", null, before === undefined ? null : el("del", null, text(before)), " ", after === undefined ? null : el("ins", null, text(after)))]).flat())) : null,
-    el("span", { class: "ends" }, UNDOABLE.includes(change.resource) && !undone
+    el("span", { class: "ends" }, change.undoable && !undone
       ? el("button", { class: "btn small", "aria-label": `Undo no. ${change.number}`, onclick: () => void undo(change, name, reload) }, icon("history"), "Undo") : null));
 }
 

@@ -2,7 +2,7 @@
 
 import { post } from "../core/api.js";
 import { dot, el, icon } from "../core/el.js";
-import { count, counted, usd } from "../core/money.js";
+import { count, counted, inCurrency } from "../core/money.js";
 import { signal } from "../core/signals.js";
 import { agoTime, fullTime } from "../core/time.js";
 import { shortSeconds } from "../parts/figures.js";
@@ -76,15 +76,10 @@ export function balanceCard(path, read, done) {
 /** @param {KeyBalance} one @param {boolean} several */
 function balanceRow({ key, amount, currency, readAt, error, low }, several) {
   return el("li", null,
-    el("span", { class: "name" }, dot(error ? "bad" : low ? "need" : amount === null ? "off" : "good"), el("b", null, amount === null ? "not read yet" : money(amount, currency)),
+    el("span", { class: "name" }, dot(error ? "bad" : low ? "need" : amount === null ? "off" : "good"), el("b", null, amount === null ? "not read yet" : inCurrency(amount, currency)),
       several ? el("code", null, key) : null, low ? el("span", { class: "chip" }, "low") : null),
     readAt ? el("small", { title: fullTime(readAt) }, `read ${agoTime(readAt)}`) : null,
     error ? el("small", { class: "bad" }, `It could not be read: ${error}`) : null);
-}
-
-/** @param {number} amount @param {string} currency */
-function money(amount, currency) {
-  return currency === "USD" ? usd(amount) : `${amount.toLocaleString("en-US", { maximumFractionDigits: 2 })} ${currency}`;
 }
 
 /** @param {number} share */

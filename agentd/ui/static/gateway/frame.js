@@ -17,6 +17,12 @@ await Promise.all(["gateway", "settings", "admin"].map(loadStyle));
 /** How a request ended, as a state's colour. */
 export const OUTCOMES = /** @type {Record<string, string>} */ ({ ok: "", refused: "bad", failed: "bad", broken: "bad", left: "need" });
 
+/** The kinds of alerts, in words. */
+export const ALERT_TITLES = /** @type {Record<string, string>} */ ({
+  limit_near: "Limit nearly used", limit_hit: "Limit reached", channel_down: "Channel down", channel_disabled: "Channel disabled", balance_low: "Balance low", secret_found: "Secret found",
+  export_failing: "Export failing", ledger_failing: "Ledger not writable", error_rate: "High error rate",
+});
+
 /**
  * A page that only administrators see.
  * @param {string} title

@@ -22,7 +22,7 @@ const SPEND_AGAIN = 15_000;
 const ROWS = 8;
 
 export const page = forAdministrators("Overview", () => {
-  const reading = following(readOverview, { every: AGAIN, events: ["modelsUpdate"] });
+  const reading = following(readOverview, { every: AGAIN, events: ["modelsUpdate", "gatewayConfigUpdate", "gatewayAlertUpdate"] });
   let of = limitsShown();
   effect(() => {
     if (of !== limitsShown()) untracked(() => void reading.reload());
@@ -90,8 +90,8 @@ function figures(overview) {
         : [el("b", null, count(yesterday.requests - yesterday.ok)), " yesterday"],
       spark((hour) => hour.requests - hour.ok), requestsLink({ ...day, ok: "false" })),
     figure("First token", first.p50 === null ? "–" : shortSeconds(first.p50 / 1000),
-      first.p95 === null ? ["no answer today"] : ["p95 ", el("b", null, shortSeconds(first.p95 / 1000)), ` · p99 ${shortSeconds((first.p99 ?? 0) / 1000)}`],
-      sparkline(overview.hours.map((hour) => hour.firstToken ?? 0)), link(`/gateway/reports/latency?by=hour&from=${today}&to=${today}`)),
+      first.p95 === null ? ["no answer today"] : [el("a", { href: link(`/gateway/reports/latency?by=hour&from=${today}&to=${today}`) }, "p95 ", el("b", null, shortSeconds(first.p95 / 1000))), ` · p99 ${shortSeconds((first.p99 ?? 0) / 1000)}`],
+      sparkline(overview.hours.map((hour) => hour.firstToken ?? 0)), requestsLink({ ...day, ok: "true" })),
     figure("Secrets found", count(secrets), [el("a", { href: link(`/gateway/leaks?from=${dayBefore}&to=${dayBefore}`) }, el("b", null, count(yesterday.secrets)), " yesterday")],
       spark((hour) => hour.secrets), requestsLink({ ...day, hidden: "true" })));
 }

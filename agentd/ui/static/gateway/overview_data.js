@@ -1,11 +1,11 @@
 /** What the overview reads, and its numbers as series for charts. */
 
 import { get } from "../core/api.js";
-import { count, usd } from "../core/money.js";
+import { count, inCurrency, usd } from "../core/money.js";
 import { query } from "../core/router.js";
 import { clockTime, now } from "../core/time.js";
 import { compact, wholeUsd } from "../parts/figures.js";
-import { addDays, dayIn } from "./frame.js";
+import { ALERT_TITLES, addDays, dayIn } from "./frame.js";
 
 /**
  * @typedef {{ name: string, title: string, requests: number, ok: number, input: number, output: number, cost: number, hidden: number,
@@ -16,7 +16,8 @@ import { addDays, dayIn } from "./frame.js";
  * @typedef {{ hour: number, requests: number, ok: number, cost: number, secrets: number, firstToken: number | null }} Hour
  * @typedef {{ name: string, enabled: boolean, requests: number, ok: number, firstToken: number | null }} ChannelToday
  * @typedef {{ at: string, day: string, zone: string, summary: any, yesterday: any, firstToken: { p50: number | null, p95: number | null, p99: number | null },
- *   hours: Hour[], yesterdayHours: Hour[], channels: ChannelToday[], limits: Burn[], softLimits: import("../api.d.ts").PassedSoftLimitView[], shownLimits: { of: string, items: Burn[] }, latest: any[] }} Overview
+ *   hours: Hour[], yesterdayHours: Hour[], channels: ChannelToday[], limits: Burn[], softLimits: import("../api.d.ts").PassedSoftLimitView[],
+ *   disabledChannels: import("../api.d.ts").DisabledChannelView[], lowBalances: import("../api.d.ts").LowBalanceView[], firing: import("../api.d.ts").FiringAlertView[], shownLimits: { of: string, items: Burn[] }, latest: any[] }} Overview
  */
 
 /** Days within which a limit that is used up needs attention. */
@@ -120,13 +121,19 @@ export function placeOf(name, today) {
  * @param {Overview} overview
  * @returns {{ kind: "bad" | "need", title: string, text: string, links: [string, string][] }[]}
  */
-export function attention({ summary, limits, softLimits, day: today }) {
+export function attention({ summary, limits, softLimits, disabledChannels, lowBalances, firing, day: today }) {
   /** @type {ReturnType<typeof attention>} */
   const found = [];
   const { licence, channels } = summary;
   if (licence.reason) found.push({ kind: "bad", title: "No model request is answered", text: licence.reason, links: [["Licence", "/gateway/settings"]] });
   if (summary.ledgerProblem) found.push({ kind: "bad", title: "Requests cannot be recorded", text: summary.ledgerProblem, links: [["Service log", "/gateway/log"]] });
   for (const problem of summary.problems) found.push({ kind: "bad", title: "A configuration file has a problem", text: problem, links: [["Show all", "/settings/configuration"]] });
+  for (const { name, at, reason } of disabledChannels) {
+    found.push({ kind: "bad", title: `Channel ${name} was disabled`, text: `${reason}, ${moment(at)}. No request uses it.`, links: [["Channel", channelLink(name)]] });
+  }
+  for (const { channel, amount, currency, low } of lowBalances) {
+    found.push({ kind: "need", title: `Channel ${channel}: ${inCurrency(amount, currency)} left`, text: `Its balance is below ${inCurrency(low, currency)}.`, links: [["Channel", channelLink(channel)]] });
+  }
   for (const one of channels.unhealthy) {
     const models = Object.keys(one.modelCooldowns);
     const left = one.state === "cooldown" ? one.cooldownSeconds : Math.max(0, ...Object.values(one.modelCooldowns).map(Number));
@@ -134,7 +141,7 @@ export function attention({ summary, limits, softLimits, day: today }) {
     found.push({
       kind: "need", title: one.state === "cooldown" ? `Channel ${one.name} is cooling down${until}` : models.length ? `Channel ${one.name}: ${models.join(", ")} cooling down${until}` : `Channel ${one.name}: the last call failed`,
       text: one.error || `${count(one.failed)} of ${count(one.failed + one.succeeded)} calls failed since the start.`,
-      links: [["Check now", `/gateway/channels/${encodeURIComponent(one.name)}?check=1`], ["Requests", `/gateway/requests?channel=${encodeURIComponent(one.name)}&ok=false&from=${today}`]],
+      links: [["Check now", `${channelLink(one.name)}?check=1`], ["Requests", `/gateway/requests?channel=${encodeURIComponent(one.name)}&ok=false&from=${today}`]],
     });
   }
   for (const soft of softLimits.slice(0, MOST)) {
@@ -143,7 +150,8 @@ export function attention({ summary, limits, softLimits, day: today }) {
     found.push({ kind: "need", title: `${holderOf(burn)}: soft limit of ${usd(soft.limit)} ${windowWords(soft.window)} is passed`, text: `${usd(soft.spent)} spent${until}. Requests are still served.`,
       links: [["Raise it", limitsLink(burn)], ["Its requests", `/gateway/requests?${new URLSearchParams(requestsOf(burn))}`]] });
   }
-  for (const burn of limits.filter((one) => one.limit > 0 && (one.used + one.reserved >= one.limit * 0.8 || (!one.lasts && (one.daysLeft ?? SOON) < SOON))).slice(0, MOST)) {
+  const nearLimits = limits.filter((one) => one.limit > 0 && (one.used + one.reserved >= one.limit * 0.8 || (!one.lasts && (one.daysLeft ?? SOON) < SOON))).slice(0, MOST);
+  for (const burn of nearLimits) {
     found.push({ kind: burn.used >= burn.limit ? "bad" : "need", title: `${holderOf(burn)}: ${Math.floor((burn.used / burn.limit) * 100)} % of ${usd(burn.limit)} ${windowWords(burn.window)}`,
       text: forecast(burn), links: [["Its limits", limitsLink(burn)], ["Its requests", `/gateway/requests?${new URLSearchParams(requestsOf(burn))}`]] });
   }
@@ -151,7 +159,32 @@ export function attention({ summary, limits, softLimits, day: today }) {
   for (const day of summary.corruptDays.slice(0, 3)) found.push({ kind: "need", title: `The ledger of ${day.day} is damaged`, text: `${count(day.lines)} lines are not counted.`, links: [["Service log", "/gateway/log"]] });
   const lost = summary.dropped.serviceLog + summary.dropped.bodies;
   if (lost) found.push({ kind: "need", title: "Records were lost", text: `${compact(lost)} log lines or bodies since the start: the disk is too slow or full.`, links: [["Service log", "/gateway/log"]] });
+  for (const alert of firing.filter((one) => !isTold(one, { summary, limits: nearLimits, disabledChannels, lowBalances })).slice(0, MOST)) {
+    found.push({ kind: "need", title: `Alert: ${ALERT_TITLES[alert.kind] ?? alert.kind}`, text: alert.text, links: [["Alerts", "/gateway/alerts"]] });
+  }
   return found;
+}
+
+/**
+ * Whether the list says already what an alert is about.
+ * @param {import("../api.d.ts").FiringAlertView} alert
+ * @param {Pick<Overview, "summary" | "limits" | "disabledChannels" | "lowBalances">} shown
+ */
+function isTold({ kind, subject }, { summary, limits, disabledChannels, lowBalances }) {
+  if (kind === "channel_disabled") return disabledChannels.some((one) => one.name === subject);
+  if (kind === "balance_low") return lowBalances.some((one) => one.channel === subject);
+  if (kind === "channel_down") return summary.channels.unhealthy.some((/** @type {any} */ one) => one.name === subject);
+  if (kind === "ledger_failing") return Boolean(summary.ledgerProblem);
+  if (kind === "export_failing") return Boolean(summary.exportProblem);
+  return limits.some(({ scope, key, title, model, window }) => {
+    const own = scope === "key" && `${key} ${window}` === subject;
+    return own || `budget: ${[scope, key || title, model, window].filter(Boolean).join(" ")}` === subject;
+  });
+}
+
+/** @param {string} name */
+function channelLink(name) {
+  return `/gateway/channels/${encodeURIComponent(name)}`;
 }
 
 /** @param {Pick<Burn, "scope" | "title" | "model">} burn */

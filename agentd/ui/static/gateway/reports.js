@@ -1,7 +1,7 @@
 /** All reports: a chart of the rows, the rows, each leading to its requests, and CSV. */
 
-import { address, get } from "../core/api.js";
-import { el, icon } from "../core/el.js";
+import { get } from "../core/api.js";
+import { el } from "../core/el.js";
 import { count, usd } from "../core/money.js";
 import { link, navigate, query, setQuery } from "../core/router.js";
 import { computed, effect, signal, untracked } from "../core/signals.js";
@@ -11,6 +11,7 @@ import { emptyState } from "../parts/frame.js";
 import { following, forAdministrators, gatewayFrame, part, requestsLink, shown } from "./frame.js";
 import { forecast, limitsLink, placeOf, requestsOf, windowWords } from "./overview_data.js";
 import { spanChooser, spanOf } from "./range.js";
+import { csvButton } from "./report_csv.js";
 import { filterPills, filtersOf } from "./report_filters.js";
 
 /** @typedef {{ label: string, value: (row: any) => import("../core/el.js").Single, left?: boolean, phone?: boolean }} Column */
@@ -107,7 +108,7 @@ export const page = forAdministrators("Reports", (params) => {
   return {
     title: report.label,
     body: gatewayFrame({ title: "Reports", actions: [
-      el("a", { class: "btn", download: "", href: () => address(path, { ...asked.value, limit: report.kind === "limits" ? 200 : 1000, format: "csv" }) }, icon("download"), "CSV"),
+      csvButton(path, () => ({ ...asked.peek(), limit: name === "limits" ? 200 : 1000 })),
     ] },
     el("div", { class: "choose reports" }, choose,
       report.by ? el("div", { class: "seg", role: "group", "aria-label": "Rows are" }, report.by.map((one) =>

@@ -1,6 +1,6 @@
 /** The rows of the request log: pages of it, at most three at once, and the requests that are recorded meanwhile. */
 
-import { ApiError, get, getText } from "../core/api.js";
+import { ApiError, get } from "../core/api.js";
 import * as live from "../core/live.js";
 import { computed, onEnd, signal } from "../core/signals.js";
 import { now } from "../core/time.js";
@@ -164,27 +164,4 @@ function countNew(items, pages) {
   const newest = pages.find((page) => page.items.length)?.items[0]?.id;
   const at = items.findIndex((item) => item.id === newest);
   return at < 0 ? items.length : at;
-}
-
-/**
- * All requests that pass the filters, as CSV.
- * @param {Filters} filters
- * @param {number} most rows
- * @param {(rows: number) => void} onprogress
- * @param {AbortSignal} abort
- */
-export async function readCsv(filters, most, onprogress, abort) {
-  const parts = [];
-  let cursor = "";
-  let rows = 0;
-  do {
-    const { text, headers } = await getText("/api/agent/requests", { ...filters, format: "csv", limit: 200, cursor }, abort);
-    const [head = "", ...lines] = text.split(/(?<=\r\n)(?=[^\r\n])/);
-    if (!parts.length && head) parts.push(head);
-    parts.push(...lines);
-    rows += lines.length;
-    onprogress(rows);
-    cursor = new URL(/<([^>]*)>/.exec(headers.get("Link") ?? "")?.[1] ?? "", location.origin).searchParams.get("cursor") ?? "";
-  } while (cursor && rows < most);
-  return { text: parts.join(""), complete: !cursor };
 }

@@ -1,24 +1,23 @@
 /** The request log: filters, live rows, and one request beside it. */
 
+import { address } from "../core/api.js";
 import { el, icon } from "../core/el.js";
 import { list } from "../core/list.js";
 import { count, usd } from "../core/money.js";
 import { link, navigate, query, setQuery } from "../core/router.js";
-import { computed, effect, onEnd, scope, signal, untracked } from "../core/signals.js";
+import { computed, effect, scope, signal, untracked } from "../core/signals.js";
 import { fullTime, shortTime } from "../core/time.js";
 import { compact, shortSeconds } from "../parts/figures.js";
 import { emptyState, failure } from "../parts/frame.js";
 import { addKeys } from "../parts/keys.js";
-import { toast, toastError } from "../parts/toast.js";
 import { forAdministrators, outcomeState, pageBar } from "./frame.js";
 import { requestDrawer } from "./request_drawer.js";
 import { filterBar } from "./request_filters.js";
-import { MOST_PAGES, inputOf, outputOf, readCsv, readFilters, requestLog } from "./request_log.js";
+import { MOST_PAGES, inputOf, outputOf, readFilters, requestLog } from "./request_log.js";
 
 /** @typedef {import("./request_log.js").Recorded} Recorded */
 
 const NEAR = 600;
-const MOST_CSV = 100_000;
 const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
 
 export const page = forAdministrators("Requests", (params) => {
@@ -105,7 +104,7 @@ export const page = forAdministrators("Requests", (params) => {
     body: el("div", { class: "frame" },
       pageBar("Requests", [
         el("button", { class: "btn plain", "aria-pressed": () => String(held.value), onclick: () => (held.value = !held.peek()) }, () => icon(held.value ? "play" : "pause"), () => (held.value ? "Held" : "Hold")),
-        csvButton(filters),
+        el("a", { class: "btn", download: "", "aria-label": "Download as CSV", href: () => address("/api/agent/requests", { ...filters.value, format: "csv" }) }, icon("download"), "CSV"),
       ]),
       filterBar(filters, (key) => names.value.get(key) || key),
       el("div", { class: "news", role: "status" }, () => log.value.waiting.value
@@ -177,28 +176,3 @@ function timeOf(moment) {
   const short = shortTime(moment);
   return /^(now|\d+ m|\d\d:\d\d)$/.test(short) && at.toDateString() === new Date().toDateString() ? clock.format(at) : `${short === clock.format(at).slice(0, 5) ? "yesterday" : short} ${clock.format(at)}`;
 }
-
-/** @param {import("../core/signals.js").ReadonlySignal<import("./request_log.js").Filters>} filters */
-function csvButton(filters) {
-  const progress = signal(-1);
-  const abort = new AbortController();
-  onEnd(() => abort.abort());
-  const download = async () => {
-    if (progress.peek() >= 0) return;
-    progress.value = 0;
-    try {
-      const { text, complete } = await readCsv(filters.peek(), MOST_CSV, (rows) => (progress.value = rows), abort.signal);
-      const url = URL.createObjectURL(new Blob([text], { type: "text/csv" }));
-      const anchor = el("a", { href: url, download: `requests-${new Date().toISOString().slice(0, 10)}.csv` });
-      anchor.click();
-      setTimeout(() => URL.revokeObjectURL(url), 60_000);
-      if (!complete) toast(`The file has the newest ${count(MOST_CSV)} requests: narrow the log down for others`);
-    } catch (error) {
-      if (!abort.signal.aborted) toastError(error, () => void download());
-    }
-    progress.value = -1;
-  };
-  return el("button", { class: "btn", "aria-label": "Download as CSV", disabled: () => progress.value >= 0, onclick: () => void download() }, icon("download"),
-    () => (progress.value > 0 ? count(progress.value) : "CSV"));
-}
-
