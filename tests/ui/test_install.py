@@ -6,10 +6,10 @@ from base64 import b64encode
 from agentd.ui.assets import STATIC_FOLDER
 from tests.support.daemon import Serving
 from tests.ui.draw_icons import ICONS, draw_icons
-from tests.ui.support import person
+from tests.ui.support import Person, person
 from tests.ui.test_pages import Visitor
 
-from playwright.sync_api import Browser  # isort: skip
+from playwright.sync_api import Browser, expect  # isort: skip
 
 COMPARE = """async (pictures) => {
   const [kept, drawn] = await Promise.all(pictures.map(async (picture) => {
@@ -80,3 +80,13 @@ def test_the_icons_are_those_of_the_drawing(browser: Browser) -> None:
         assert found["corner"] == (0 if is_rounded else 255), name
         assert found["differ"] < 0.001, name
     page.close()
+
+
+def test_the_icons_and_the_manifest_stay_where_they_are_while_one_goes_about(ada: Person) -> None:
+    page = ada.open("/inbox")
+    links = page.locator("link[rel=icon], link[rel=apple-touch-icon], link[rel=manifest]")
+    names = ("icon.svg", "icon-180.png", "manifest.webmanifest")
+    page.locator(".nav .item", has_text="Workspace").click()
+    expect(page).to_have_url(f"{ada.url}/workspace/changes")
+    found = links.evaluate_all("(all) => all.map((one) => one.href)")
+    assert found == [f"{ada.url}/{name}" for name in names]

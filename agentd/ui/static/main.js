@@ -53,7 +53,13 @@ function followQuestions() {
   });
 }
 
+/** The document's icons and manifest are where they were, also once its address has another depth. */
+function fixAddresses() {
+  for (const one of /** @type {NodeListOf<HTMLLinkElement>} */ (document.querySelectorAll("link:not([rel=stylesheet], [rel=modulepreload])"))) one.setAttribute("href", one.href);
+}
+
 async function main() {
+  fixAddresses();
   live.onSignedOut(requireLogin);
   const signedIn = path.peek() === "/login" ? null : await findSession();
   if (signedIn) await startSession();
