@@ -43,6 +43,8 @@ export function page() {
       schema.button,
     ],
   });
+  // Browsers heed the attribute only while the document loads.
+  if (matchMedia("(hover: hover)").matches) queueMicrotask(() => writer.input.focus());
   const body = el("div", { class: "frame" },
     el("header", { class: "bar only-phone" }, el("a", { class: "btn plain icon", href: link("/chats"), "aria-label": "Back to the chats" }, icon("back")), el("span", { class: "grow" })),
     el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "New chat" },

@@ -20,7 +20,7 @@ const GRACE = 400;
  * @returns {{ node: HTMLElement, answer: (decision: "allow" | "deny", session?: boolean) => void }}
  */
 export function approvalCard(question) {
-  const appeared = Date.now();
+  const appeared = performance.now(); // no clock that is set meanwhile
   const busy = signal(false);
   const asks = question.kind === "question";
   const [hint, label] = asks ? ["Your answer", "Your answer"] : ["Tell the agent why (optional)", "A note to the agent"];
@@ -28,7 +28,7 @@ export function approvalCard(question) {
 
   /** @param {"allow" | "deny"} decision */
   async function answer(decision, session = false, note = remark.value.trim()) {
-    if (busy.peek() || Date.now() - appeared < GRACE || !may("manager")) return;
+    if (busy.peek() || performance.now() - appeared < GRACE || !may("manager")) return;
     busy.value = true;
     try {
       await post(`/api/chat/${question.chatId}/approvals/${question.id}`, { decision, session, note });

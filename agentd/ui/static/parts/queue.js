@@ -16,6 +16,10 @@ import { toast, toastError } from "./toast.js";
 /** @typedef {import("../agent/chat_data.js").Prompt} Prompt */
 /** @typedef {import("../agent/chat_data.js").ChatData} ChatData */
 
+/** Pixels from an edge of the list within which what is dragged scrolls it, and by how many in each frame. */
+const EDGE = 24;
+const STEP = 8;
+
 /**
  * @param {ChatData} chat
  * @param {{ sendNow: (promptId: number) => void }} actions
@@ -203,22 +207,36 @@ export function queuePanel(chat, { sendNow }) {
     let to = from;
     let moved = false;
     const start = event.clientY;
+    let pointer = start;
+    let frame = 0;
+    const place = () => {
+      const others = /** @type {HTMLElement[]} */ ([...rows.children]).filter((one) => one !== node);
+      to = others.filter((one) => { const at = one.getBoundingClientRect(); return at.top + at.height / 2 < pointer; }).length;
+      order.value = chat.queue.peek().filter((one) => one.id !== id).toSpliced(to, 0, prompt);
+    };
+    /** While the pointer is at an edge, also when it rests there, the rows beyond it come into sight. */
+    const scrollOn = () => {
+      frame = requestAnimationFrame(scrollOn);
+      const box = rows.getBoundingClientRect();
+      const before = rows.scrollTop;
+      if (pointer > box.bottom - EDGE) rows.scrollTop += STEP;
+      else if (pointer < box.top + EDGE) rows.scrollTop -= STEP;
+      if (rows.scrollTop !== before) place();
+    };
     /** @param {PointerEvent} now */
     const follow = (now) => {
       if (!moved && Math.abs(now.clientY - start) < 4) return;
+      pointer = now.clientY;
       if (!moved) {
         moved = true;
         node.classList.add("lift");
         if (!wasPaused) post(`${path}/${id}/pause`).catch(toastError);
+        scrollOn();
       }
-      const others = /** @type {HTMLElement[]} */ ([...rows.children]).filter((one) => one !== node);
-      to = others.filter((one) => { const at = one.getBoundingClientRect(); return at.top + at.height / 2 < now.clientY; }).length;
-      order.value = chat.queue.peek().filter((one) => one.id !== id).toSpliced(to, 0, prompt);
-      const box = rows.getBoundingClientRect();
-      if (now.clientY > box.bottom - 24) rows.scrollTop += 8;
-      if (now.clientY < box.top + 24) rows.scrollTop -= 8;
+      place();
     };
     const end = async () => {
+      cancelAnimationFrame(frame);
       grip.removeEventListener("pointermove", follow);
       grip.removeEventListener("lostpointercapture", end);
       node.classList.remove("lift");
