@@ -10,7 +10,7 @@ import httpx
 from tests.gateway.conftest import PRICES, GatewaySetup
 from tests.supplier.steps import Answer, Say, Step, Tokens
 from tests.supplier.supplier import Supplier
-from tests.support.daemon import Client, Serving
+from tests.support.daemon import Client, Engine, Serving
 
 HOSTILE = "<img src=x onerror=window.hit=1>"
 STRIPE = "sk_live_" + "4eC39HqLyjWDarjtT1zdp7dc"
@@ -47,7 +47,7 @@ class GatewaySite:
 
 
 @contextmanager
-def open_gateway(folder: Path, *first: Step) -> Iterator[GatewaySite]:
+def open_gateway(folder: Path, *first: Step, engine: Engine | None = None) -> Iterator[GatewaySite]:
     """A gateway with two keys, as long as the block lasts.
 
     Its supplier says hello to every request about which ``first`` has no opinion.
@@ -67,5 +67,5 @@ def open_gateway(folder: Path, *first: Step) -> Iterator[GatewaySite]:
             HOSTILE: setup.add_key(name=HOSTILE),
         }
         setup.write()
-        with Serving(folder) as serving:
+        with Serving(folder, engine) as serving:
             yield GatewaySite(setup, serving, keys)

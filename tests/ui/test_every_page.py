@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urljoin
 
 import pytest
 
@@ -60,6 +61,11 @@ PAYLOADS = [
 @pytest.fixture(scope="module")
 def chats(site: Serving, talking: TalkingEngine) -> dict[str, str]:
     """The addresses of a finished chat, and of one that asks while others wait."""
+    return fill(site, talking)
+
+
+def fill(site: Serving, talking: TalkingEngine) -> dict[str, str]:
+    """Let each page have something to show; return the addresses of ``chats``."""
     client = site.client()
     client.post("/api/chat-labels", {"name": "bug", "color": "#cc3b3b"})
     nightly = {"name": "nightly-tests", "cron": "0 3 * * 1-5", "prompt": "Run the slow tests."}
@@ -142,6 +148,38 @@ def test_a_page_can_be_used_by_everybody_and_fits_its_width(
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     if width == PHONE[0]:
         assert not find_small_targets(page)
+    page.close()
+
+
+def open_overlay(page: Page, name: str) -> None:
+    """Open what lies over a chat's page, or beside it."""
+    if name == "palette":
+        page.keyboard.press("Control+k")
+        page.get_by_role("option").first.wait_for()
+    elif name == "keys":
+        page.get_by_label("Messages").focus()
+        page.keyboard.press("?")
+        page.get_by_role("dialog", name="Keys").wait_for()
+    elif name == "menu":
+        page.goto(urljoin(page.url, "/chats"))
+        page.locator("main .row-menu").first.click()
+        page.get_by_role("menuitem", name="Rename").wait_for()
+    else:
+        page.goto(f"{page.url}?panel=outline")
+        page.locator(".outline button").first.wait_for()
+
+
+@pytest.mark.parametrize("name", ["palette", "keys", "menu", "outline"])
+def test_what_lies_over_a_page_can_be_used_by_everybody(
+    reader: Person, chats: dict[str, str], name: str, tmp_path: Path
+) -> None:
+    """Row 38."""
+    page = open_page(reader, chats, "asks")
+    open_overlay(page, name)
+    page.screenshot(path=tmp_path / f"{name}.png")
+    found = axe.Axe().run(page, options={"runOnly": ["wcag2a", "wcag2aa", "wcag21aa", "wcag22aa"]})
+    assert not found.response["violations"], found.generate_report()
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     page.close()
 
 

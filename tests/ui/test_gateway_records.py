@@ -59,7 +59,9 @@ def gus(browser: Browser, gateway: GatewaySite) -> Iterator[Person]:
 
 @pytest.mark.parametrize("name", PAGES)
 @pytest.mark.parametrize(
-    ("size", "theme"), [(DESK, "light"), (PHONE, "dark")], ids=["desk-light", "phone-dark"]
+    ("size", "theme"),
+    [(DESK, "light"), (DESK, "dark"), (PHONE, "light"), (PHONE, "dark")],
+    ids=["desk-light", "desk-dark", "phone-light", "phone-dark"],
 )
 def test_a_page_can_be_used_by_everybody_and_fits_its_width(
     browser: Browser,

@@ -6,11 +6,20 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from agentd.agent.engine import Question, ReplyCompleted
 from agentd.auth.password import hash_password
 from agentd.auth.roles import User
 from agentd.auth.user_store import UserFile
 from tests.support.daemon import CHEAP, WORD, Serving, until
-from tests.ui.support import DESK, PHONE, Person, find_prompt_box, person, sign_in
+from tests.ui.support import (
+    DESK,
+    PHONE,
+    Person,
+    TalkingEngine,
+    find_prompt_box,
+    person,
+    sign_in,
+)
 
 from playwright.sync_api import Browser, Page, expect  # isort: skip
 
@@ -193,8 +202,50 @@ def test_a_viewer_reads_and_is_offered_no_change(visitor: Person, site: Serving)
     page = visitor.open(f"/login?next=/{chat}")
     sign_in(page, "vic")
     expect(page.locator(".prose", has_text="echo: hello there")).to_be_visible()
-    expect(page.get_by_role("button", name="Send")).to_be_disabled()
+    expect(page.get_by_text("a manager may send prompts")).to_be_visible()
     expect(page.get_by_role("link", name="Gateway")).to_have_count(0)
+
+
+def test_a_viewer_of_a_busy_chat_is_offered_no_action(
+    visitor: Person, site: Serving, talking: TalkingEngine
+) -> None:
+    """Row 4: with a reply's buttons, an open question and a queue before the person."""
+    UserFile(site.layout).add(User("vio", "viewer", hash_password(WORD, CHEAP)))
+    client = site.client()
+    talking.expect("choose")
+    chat = client.create_chat(prompt="choose", title="Busy")
+    talking.say("choose", ReplyCompleted("Which?\n\n[[The first|Take the first]]"))
+    client.messages(chat)
+    talking.expect("ask")
+    for prompt in ("ask", "wait"):
+        client.post(f"/api/remote/chats/{chat}/queue", {"prompt": prompt})
+    talking.say("ask", Question("shell", "run_command", "make"))
+    page = visitor.open(f"/login?next=/{chat}")
+    sign_in(page, "vio")
+    expect(page.locator(".queue .wait")).to_contain_text("wait")
+    expect(page.get_by_text("a manager may answer")).to_be_visible()
+    expect(page.locator(".prose", has_text="Which?")).to_be_visible()
+    shown = "one => one.checkVisibility() && (one.getAttribute('aria-label') || one.innerText)"
+    buttons = page.evaluate(
+        f"() => [...document.querySelectorAll('main button')].map({shown}).filter(Boolean)"
+    )
+    looks = {"More", "Notify me of questions", "Copy the reply", "Changes", "Details", "Outline"}
+    assert set(buttons) <= {*looks, "Close the panel"}
+    assert page.locator("main :is(textarea, input)").count() == 0
+    page.get_by_role("button", name="More", exact=True).click()
+    items = page.get_by_role("menuitem").all_inner_texts()
+    assert not {"Rename", "Duplicate", "Move to the trash"} & {text.strip() for text in items}
+    page.keyboard.press("Escape")
+    page.get_by_label("Messages").focus()
+    for key in ("a", "d", "e", "Escape"):
+        page.keyboard.press(key)
+    assert page.locator("dialog, .edit").count() == 0
+    assert client.get(f"/api/chat/{chat}/approvals")["approvals"]
+    page.goto(f"{site.url}/inbox")
+    expect(page.get_by_text("a manager may answer")).to_be_visible()
+    assert page.locator("main .acts button").count() == 0
+    assert not visitor.complaints
+    talking.say("ask", ReplyCompleted("done"))
 
 
 def test_two_people_of_one_machine_do_not_sign_each_other_out(

@@ -1,23 +1,23 @@
 /** What stands around every page: the sidebar, the bottom bar of phones, banners, keys. */
 
-import { ApiError, may, session } from "./core/api.js";
+import { ApiError, may, reachable, session } from "./core/api.js";
 import { ASSETS, dot, el, fill, icon, svg } from "./core/el.js";
 import { list } from "./core/list.js";
 import * as live from "./core/live.js";
 import { link, path, render } from "./core/router.js";
-import { computed, effect, signal } from "./core/signals.js";
+import { computed, effect, signal, untracked } from "./core/signals.js";
 import { installKeys } from "./parts/keys.js";
 import { menuButton } from "./parts/menu.js";
-import { asking } from "./agent/chats.js";
+import { approvals, asking, chats, loading } from "./agent/chats.js";
 import { chatList } from "./agent/chat_list.js";
 import { PAGES, placesOf } from "./pages.js";
 
-const LOST_AFTER = 2000;
+/** Milliseconds for which a chat is in a state before it is told: the first word about a turn's end may be corrected. */
+const SETTLES = 1000;
 
 /** @type {import("./core/signals.js").Signal<"agent" | "settings" | "gateway">} */
 const area = signal("agent");
 const title = signal("agentd");
-const lost = signal(false);
 /** Whether the running daemon has other files than this page. */
 const updated = signal(false);
 
@@ -94,6 +94,7 @@ function areaOf(at) {
 function buildFrame() {
   return el("div", { class: () => `shell in-${path.value === "/chats" ? "list" : /^\/\d/.test(path.value) ? "chat" : "page"}` },
     el("a", { class: "skip", href: "#main", onclick: skip }, "Skip to the page"),
+    buildAnnouncer(),
     buildSidebar(),
     el("div", { class: "stage" }, buildBanner(), main),
     buildTabBar());
@@ -188,20 +189,51 @@ function buildFoot() {
 }
 
 function buildBanner() {
+  let answered = true;
   effect(() => {
-    if (live.state.value !== "lost") {
-      if (lost.peek()) void checkVersion();
-      lost.value = false;
-      return undefined;
-    }
-    const timer = setTimeout(() => (lost.value = true), LOST_AFTER);
-    return () => clearTimeout(timer);
+    if (reachable.value && !answered) void checkVersion();
+    answered = reachable.value;
   });
   return el("div", { class: "banners", role: "status" },
-    () => lost.value ? el("p", { class: "banner need" }, dot("need"), "agentd does not answer · trying again") : null,
+    () => !reachable.value ? el("p", { class: "banner need" }, dot("need"), "agentd does not answer · trying again") : null,
     () => updated.value
       ? el("p", { class: "banner" }, "agentd was updated", el("button", { class: "btn small", onclick: () => location.reload() }, "Reload"))
       : null);
+}
+
+/** Tells who sees no screen that a chat needs somebody, is done or has failed; not what it says. */
+function buildAnnouncer() {
+  const region = el("div", { class: "hidden announcer", role: "status", "aria-live": "polite" });
+  /** What was told last, or was so at the start. @type {Map<number, string>} */
+  const told = new Map();
+  const tell = () => {
+    const words = standings().filter(({ chatId, standing }) => told.get(chatId) !== standing).flatMap(({ chatId, standing, title: name }) => {
+      const isNew = !told.has(chatId);
+      told.set(chatId, standing);
+      const [word] = standing.split("#");
+      return word && (!isNew || word === "Needs you") ? [`${word}: ${name}`] : [];
+    });
+    if (words.length) fill(region, words.map((text) => el("p", null, text)));
+  };
+  let isRead = false;
+  const changes = computed(() => standings().map(({ chatId, standing }) => `${chatId}${standing}`).join());
+  effect(() => {
+    void changes.value;
+    if (loading.value !== "ready") return undefined;
+    if (!isRead) for (const { chatId, standing } of untracked(standings)) told.set(chatId, standing);
+    isRead = true;
+    const timer = setTimeout(tell, SETTLES);
+    return () => clearTimeout(timer);
+  });
+  return region;
+}
+
+/** How each chat stands: a question with its number, the end of its work, or nothing to tell. */
+function standings() {
+  const asked = new Map(approvals.value.map((one) => [one.chatId, `Needs you#${one.id}`]));
+  return [...chats.value.values()].map(({ chatId, title: name, status, state }) => ({
+    chatId, title: name, standing: asked.get(chatId) ?? (status !== "completed" ? "" : state === "error" ? "Failed" : "Done"),
+  }));
 }
 
 /** After an interruption: is it still the version that this page is of? */

@@ -1,6 +1,6 @@
 /** A chat: its script, what it asks, its queue, and where the next prompt is written. */
 
-import { may, post, put } from "../core/api.js";
+import { canChange, may, post, put } from "../core/api.js";
 import { el, icon } from "../core/el.js";
 import { link, query, setQuery } from "../core/router.js";
 import * as live from "../core/live.js";
@@ -18,6 +18,7 @@ import { queuePanel } from "../parts/queue.js";
 import { toastError } from "../parts/toast.js";
 import { chatItems } from "./chat_actions.js";
 import { followChat } from "./chat_data.js";
+import { skeleton } from "./chat_list.js";
 import { labelChips } from "./labels.js";
 import { chats, loading, markSeen, readChat, refreshSoon, whenRead } from "./chats.js";
 import { modelItems, modelLabel, schemaHolder, skillItems, skills } from "./choices.js";
@@ -29,6 +30,8 @@ import { findPlace, showPlace } from "./place.js";
 import { turnList } from "./turns.js";
 
 const NEAR_END = 48;
+/** Milliseconds of reading after which the page shows that it reads. */
+const SLOW = 150;
 
 /**
  * @param {Record<string, string>} params
@@ -82,9 +85,9 @@ export function page(params) {
     onsend: (text, now, notBefore) => void sendPrompt(text, now, notBefore, schema.take()),
     note: () => (chat.working.value || chat.queue.value.length ? `goes to place ${chat.queue.value.length + 1}` : ""),
     tools: [
-      menuButton({ class: "btn plain small", "aria-label": () => `Model: ${modelLabel(settings.value?.model ?? "")}` }, [el("span", { class: "clip" }, () => modelLabel(settings.value?.model ?? "")), icon("down")],
+      menuButton({ class: "btn plain small", changes: "manager", "aria-label": () => `Model: ${modelLabel(settings.value?.model ?? "")}` }, [el("span", { class: "clip" }, () => modelLabel(settings.value?.model ?? "")), icon("down")],
         () => [...modelItems(settings.peek()?.model ?? "", (model) => void change({ model })), null, schema.item()]),
-      menuButton({ class: "btn plain small", "aria-label": "Skill", hidden: () => !skills.value.skills.length }, [el("span", { class: "clip" }, () => skillLabel(settings.value?.skill)), icon("down")],
+      menuButton({ class: "btn plain small", changes: "manager", "aria-label": "Skill", hidden: () => !skills.value.skills.length }, [el("span", { class: "clip" }, () => skillLabel(settings.value?.skill)), icon("down")],
         () => skillItems(settings.peek()?.skill ?? "", (skill) => void change({ skill }))),
       schema.button,
     ],
@@ -114,7 +117,11 @@ export function page(params) {
   });
   const answer = (/** @type {"allow" | "deny"} */ decision) => [...cards.values()][0]?.answer(decision);
 
+  const slow = signal(false);
+  const slowTimer = setTimeout(() => (slow.value = true), SLOW);
+  onEnd(() => clearTimeout(slowTimer));
   const script = el("div", { class: "script" },
+    () => (slow.value && !chat.work.value ? skeleton() : null),
     () => (chat.earlier.value
       ? el("div", { class: "earlier" },
         el("button", { class: "btn plain small", onclick: () => void toStart() }, icon("up"), "To the start"),
@@ -243,7 +250,7 @@ export function page(params) {
     { keys: "A", label: "Allow what the agent asks", run: () => answer("allow") },
     { keys: "D", label: "Deny what the agent asks", run: () => answer("deny") },
     { keys: "E", label: "Edit the next prompt of the queue", run: queue.editNext },
-    { keys: "Esc", label: "Stop the turn", run: () => chat.working.peek() && void stop() },
+    { keys: "Esc", label: "Stop the turn", run: () => chat.working.peek() && canChange() && void stop() },
     { keys: "[", label: "Previous turn", run: () => stepTurn(scroll, -1) },
     { keys: "]", label: "Next turn", run: () => stepTurn(scroll, 1) },
     { keys: "Home", label: "Start of the chat", run: () => void toStart() },
@@ -269,8 +276,8 @@ export function page(params) {
   const actions = () => Promise.all([read, whenRead()]).then(requireRow).then(() => chatItems(chatId, title.peek(), [
     { label: "Find in this chat", icon: "search", hint: "Ctrl F", onselect: () => void find() },
     { label: "Changes", icon: "branch", checked: panel.peek() === "changes", onselect: () => showPanel("changes") },
-    ...(settings.peek()?.worktree === false ? [{ label: "Work in a tree of its own", icon: "copy", disabled: !may("manager") || chat.working.peek(), onselect: () => void change({ worktree: true }).then(() => showPanel("changes")) }] : []),
-    { label: "Keep processes after a turn", icon: "terminal", note: "What runs in the background goes on", toggles: true, checked: Boolean(settings.peek()?.keepProcesses), disabled: !may("manager"), onselect: () => void change({ keepProcesses: !settings.peek()?.keepProcesses }) },
+    settings.peek()?.worktree === false && { label: "Work in a tree of its own", icon: "copy", changes: "manager", disabled: chat.working.peek(), onselect: () => void change({ worktree: true }).then(() => showPanel("changes")) },
+    { label: "Keep processes after a turn", icon: "terminal", note: "What runs in the background goes on", toggles: true, checked: Boolean(settings.peek()?.keepProcesses), changes: "manager", onselect: () => void change({ keepProcesses: !settings.peek()?.keepProcesses }) },
     { label: "Details", icon: "info", checked: isShown(panel.peek()), onselect: () => showPanel(panel.peek() ? "none" : "details") },
     null,
   ]));
@@ -283,7 +290,7 @@ export function page(params) {
         el("span", { class: "chips not-phone" }, () => labelChips(row.value?.labels ?? [])),
         el("span", { class: "grow" }),
         () => stateTag(status.value, "not-phone"),
-        () => (chat.working.value && may("manager") ? el("button", { class: "btn plain stop small", title: "Stop (Esc)", "aria-label": "Stop", onclick: () => void stop() }, icon("stop"), el("span", { class: "not-phone" }, "Stop")) : null),
+        () => (chat.working.value ? el("button", { class: "btn plain stop small", changes: "manager", title: "Stop (Esc)", "aria-label": "Stop", onclick: () => void stop() }, icon("stop"), el("span", { class: "not-phone" }, "Stop")) : null),
         menuButton({ class: "btn plain icon", "aria-label": "More" }, [icon("more")], actions)),
       () => finder.value?.node ?? null,
       () => chat.error.value
@@ -294,7 +301,7 @@ export function page(params) {
         () => background.value,
         queue.node,
         writer.node,
-        el("div", { class: "hint not-phone" }, el("span", null, el("kbd", null, "Enter"), " queue"),
+        el("div", { class: "hint not-phone", hidden: !may("manager") }, el("span", null, el("kbd", null, "Enter"), " queue"),
           el("span", null, el("kbd", null, "Ctrl"), " ", el("kbd", null, "Enter"), " interrupt and send now"),
           el("span", null, el("kbd", null, "?"), " all keys")))),
     () => (isShown(panel.value) ? chatPanel(chat, panel.value, showPanel, writer.insert) : null));

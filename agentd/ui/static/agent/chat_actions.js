@@ -1,6 +1,6 @@
 /** What can be done with a chat as a whole: the menu of its row, and of its page. */
 
-import { ApiError, may, post, put, remove, sendInOrder } from "../core/api.js";
+import { ApiError, post, put, remove, sendInOrder } from "../core/api.js";
 import { link, navigate, path } from "../core/router.js";
 import { ask, confirm } from "../parts/dialog.js";
 import { toast, toastError } from "../parts/toast.js";
@@ -12,20 +12,21 @@ import { pins, setPinned } from "./me.js";
  * The entries of a chat's menu; `more` stand before the last.
  * @param {number} chatId
  * @param {string} title
- * @param {(import("../parts/menu.js").Item | null)[]} [more]
+ * @param {import("../parts/menu.js").Items} [more]
+ * @returns {import("../parts/menu.js").Items}
  */
 export function chatItems(chatId, title, more = []) {
   const isPinned = pins.peek().includes(chatId);
   return [
-    { label: "Rename", icon: "pencil", disabled: !may("manager"), onselect: () => void rename(chatId, title) },
+    { label: "Rename", icon: "pencil", changes: "manager", onselect: () => void rename(chatId, title) },
     ...labelItems(chatId),
-    { label: isPinned ? "Unpin" : "Pin", icon: "pin", onselect: () => void setPinned(chatId, !isPinned) },
-    { label: "Duplicate", icon: "copy", disabled: !may("manager"), onselect: () => void duplicate(chatId) },
+    { label: isPinned ? "Unpin" : "Pin", icon: "pin", changes: "viewer", onselect: () => void setPinned(chatId, !isPinned) },
+    { label: "Duplicate", icon: "copy", changes: "manager", onselect: () => void duplicate(chatId) },
     { label: "Export as Markdown", icon: "download", onselect: () => location.assign(link(`/api/chats/${chatId}/export`)) },
     { label: "Export as JSON", icon: "download", onselect: () => location.assign(link(`/api/chats/${chatId}/export?format=json`)) },
     null,
     ...more,
-    { label: "Move to the trash", icon: "trash", danger: true, disabled: !may("manager"), onselect: () => void trash(chatId) },
+    { label: "Move to the trash", icon: "trash", danger: true, changes: "manager", onselect: () => void trash(chatId) },
   ];
 }
 

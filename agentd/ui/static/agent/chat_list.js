@@ -228,6 +228,6 @@ export function stateOf(chat) {
 
 /** Placeholders for rows that are loading, shown after a moment. */
 export function skeleton() {
-  return el("div", { class: "skeleton", "aria-label": "Loading" }, [1, 2, 3, 4, 5].map(() => el("i")));
+  return el("div", { class: "skeleton", role: "status", "aria-label": "Loading" }, [1, 2, 3, 4, 5].map(() => el("i")));
 }
 

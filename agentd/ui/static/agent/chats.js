@@ -41,6 +41,7 @@ export const asking = computed(() => approvals.value.length);
 
 /** Read what every page shows, and follow it from now on. */
 export async function loadChats() {
+  if (loading.peek() !== "ready") loading.value = "loading";
   try {
     await events.read(() => get("/api/start"), (start) => {
       takeMe(start.me);

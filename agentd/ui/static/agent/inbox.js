@@ -6,11 +6,11 @@ import { link } from "../core/router.js";
 import { computed, signal } from "../core/signals.js";
 import { fullTime, shortTime } from "../core/time.js";
 import { approvalCard } from "../parts/approval.js";
-import { emptyState, frame } from "../parts/frame.js";
+import { emptyState, failure, frame } from "../parts/frame.js";
 import { notifyButton } from "../parts/notify.js";
 import { toastError } from "../parts/toast.js";
-import { approvals, chats, isUnseen, loadMore, next } from "./chats.js";
-import { stateOf } from "./chat_list.js";
+import { approvals, chats, isUnseen, loadChats, loading, loadMore, next } from "./chats.js";
+import { skeleton, stateOf } from "./chat_list.js";
 
 /** @typedef {import("./chats.js").Chat} Chat */
 
@@ -35,7 +35,11 @@ export function page() {
   return {
     title: "Needs you",
     body: frame({ title: "Needs you", actions: [notifyButton()] }, el("div", { class: "column" },
-      () => (nothing.value ? emptyState("inbox", "Nothing needs you", "Questions of the agent, failures and finished chats that you have not seen appear here.") : null),
+      () => {
+        if (loading.value === "loading") return skeleton();
+        if (loading.value !== "ready") return failure(loading.value, () => void loadChats());
+        return nothing.value ? emptyState("inbox", "Nothing needs you", "Questions of the agent, failures and finished chats that you have not seen appear here.") : null;
+      },
       questions, section("Failed", failed), section("Waiting or on hold", paused), section("Finished, unseen", finished))),
   };
 }

@@ -1,6 +1,6 @@
 /** Labels of chats: chips with their colours, and the menu that sets them. */
 
-import { may, put, sendInOrder } from "../core/api.js";
+import { put, sendInOrder } from "../core/api.js";
 import { el } from "../core/el.js";
 import { toastError } from "../parts/toast.js";
 import { changeChat, chats, labels, putChat, readChat } from "./chats.js";
@@ -18,12 +18,13 @@ export function labelChips(names) {
 /**
  * The entries of a menu that put labels on a chat, and take them off.
  * @param {number} chatId
+ * @returns {import("../parts/menu.js").Item[]}
  */
 export function labelItems(chatId) {
   const mine = chats.peek().get(chatId)?.labels;
   return labels.peek().map(({ name }) => ({
-    label: `Label: ${name}`, icon: "tag", checked: mine?.includes(name) ?? false, toggles: true, disabled: !mine || !may("manager"),
-    onselect: () => void toggle(chatId, name),
+    label: `Label: ${name}`, icon: "tag", checked: mine?.includes(name) ?? false, toggles: true, disabled: !mine,
+    changes: "manager", onselect: () => void toggle(chatId, name),
   }));
 }
 

@@ -50,7 +50,7 @@ export function page() {
     el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "New chat" },
       el("div", { class: "begin" },
         el("h1", null, "What should the agent do?"),
-        may("manager") ? writer.node : el("p", { class: "nothing" }, "Your role reads only: a manager may begin chats."),
+        writer.node,
         () => outbox.value.filter((one) => one.chatId === null).map((one) => el("div", { class: "toast" },
           el("span", { class: "grow" }, one.text, el("small", null, one.failed || "Waits until agentd answers")),
           one.failed ? el("button", { class: "btn small", onclick: () => sendAgain(one.key) }, "Retry") : null,

@@ -1,6 +1,6 @@
 /** The command lines in the background of a chat, on top of its queue: what they write, and how to stop them. */
 
-import { ApiError, get, may, post } from "../core/api.js";
+import { ApiError, get, post } from "../core/api.js";
 import { el, icon } from "../core/el.js";
 import { list } from "../core/list.js";
 import * as live from "../core/live.js";
@@ -57,7 +57,7 @@ function makeList(chatId) {
         el("button", { class: "name", "aria-expanded": () => String(open()), title: command, onclick: () => (shown.value = shown.peek() === id ? 0 : id) },
           el("code", null, command)),
         el("span", { class: "how", title: () => fullTime(one.value.endedAt ?? one.value.startedAt) }, () => describe(one.value)),
-        () => (one.value.running && may("manager") ? el("button", { class: "btn plain icon small", "aria-label": `Stop ${command}`, title: "Stop", onclick: () => stop(one.peek()) }, icon("stop")) : null)),
+        () => (one.value.running ? el("button", { class: "btn plain icon small", changes: "manager", "aria-label": `Stop ${command}`, title: "Stop", onclick: () => stop(one.peek()) }, icon("stop")) : null)),
       () => (open() ? el("pre", { class: "output", tabindex: 0 }, one.value.output || "It wrote nothing so far.") : null));
   });
   return el("div", { class: "queue processes", hidden: () => !processes.value.length },

@@ -40,7 +40,7 @@ export function page() {
   follow(["schedulesUpdate"], reload);
 
   function addButton() {
-    return el("button", { class: "btn", onclick: () => void edit(null, reload) }, icon("plus"), "Add a schedule");
+    return el("button", { class: "btn", changes: "manager", onclick: () => void edit(null, reload) }, icon("plus"), "Add a schedule");
   }
 
   /** @param {Schedule} one */
@@ -54,11 +54,11 @@ export function page() {
           el("span", { class: "next" }, nextOf(one)),
           el("span", { class: "last" }, one.last ? [runState(one.last), el("small", null, agoTime(one.last.due))] : el("small", null, "No runs so far"))),
         mayChange ? menuButton({ class: "btn plain icon small", "aria-label": `Actions for ${one.name}` }, [icon("more")], () => [
-          { label: "Run now", icon: "play", onselect: () => void runNow(one) },
-          { label: one.paused ? "Resume" : "Pause", icon: one.paused ? "play" : "pause", onselect: () => void act(() => post(`${at(one)}/${one.paused ? "resume" : "pause"}`)) },
-          { label: "Edit", icon: "pencil", onselect: () => void edit(one, reload) },
+          { label: "Run now", icon: "play", changes: "manager", onselect: () => void runNow(one) },
+          { label: one.paused ? "Resume" : "Pause", icon: one.paused ? "play" : "pause", changes: "manager", onselect: () => void act(() => post(`${at(one)}/${one.paused ? "resume" : "pause"}`)) },
+          { label: "Edit", icon: "pencil", changes: "manager", onselect: () => void edit(one, reload) },
           null,
-          { label: "Delete", icon: "trash", danger: true, onselect: () => void drop(one) },
+          { label: "Delete", icon: "trash", danger: true, changes: "manager", onselect: () => void drop(one) },
         ]) : null),
       () => (isOpen.value ? details(one) : null));
   }

@@ -153,8 +153,8 @@ function trashRow(row, { restore, deleteForGood }) {
       el("small", { title: fullTime(deletedAt) }, `Deleted ${agoTime(deletedAt)} · ${chat.messageCount.toLocaleString("en")} ${chat.messageCount === 1 ? "message" : "messages"} · `,
         el("span", { class: days <= 3 ? "soon" : "" }, days === 1 ? "1 day left" : `${days} days left`))),
     may("manager") ? el("div", { class: "acts" },
-      el("button", { class: "btn small", "aria-label": `Restore ${chat.title}`, onclick: () => restore(row) }, icon("history"), "Restore"),
-      el("button", { class: "btn plain icon small", "aria-label": `Delete ${chat.title} for good`, title: "Delete for good", onclick: () => void deleteForGood(row) }, icon("trash"))) : null);
+      el("button", { class: "btn small", changes: "manager", "aria-label": `Restore ${chat.title}`, onclick: () => restore(row) }, icon("history"), "Restore"),
+      el("button", { class: "btn plain icon small", changes: "manager", "aria-label": `Delete ${chat.title} for good`, title: "Delete for good", onclick: () => void deleteForGood(row) }, icon("trash"))) : null);
 }
 
 /**

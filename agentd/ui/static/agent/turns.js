@@ -1,5 +1,6 @@
 /** The script of a chat: each prompt, the steps of the agent, the reply, and what it cost. */
 
+import { may } from "../core/api.js";
 import { el, icon } from "../core/el.js";
 import { list } from "../core/list.js";
 import { count, usd } from "../core/money.js";
@@ -157,7 +158,7 @@ function messageNode(message, send, revealed) {
   if (message.output) return structured(message.output);
   const { text, buttons } = splitButtons(message.content);
   return [prose(text, message.html, message.htmlCut),
-    buttons.length ? el("div", { class: "choices" }, buttons.map(({ label, prompt }) => el("button", { class: "btn small", onclick: () => send(prompt) }, label))) : null];
+    buttons.length && may("manager") ? el("div", { class: "choices" }, buttons.map(({ label, prompt }) => el("button", { class: "btn small", onclick: () => send(prompt) }, label))) : null];
 }
 
 /** What the model thinks, folded: most people wait for what it says. @param {ChatData} chat */

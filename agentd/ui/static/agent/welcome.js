@@ -128,7 +128,7 @@ function accountForm(ondone) {
       labelled("Name", { name: "user", autocomplete: "username", autocapitalize: "none", spellcheck: "false", maxlength: 64, autofocus: true }),
       labelled("Password", { name: "password", type: "password", autocomplete: "new-password", minlength: 12, maxlength: 1024 }, "At least 12 characters; several words are easy to remember.")),
     failureNote(failure),
-    el("div", null, el("button", { class: "btn main", disabled: () => busy.value }, () => (busy.value ? "Saving…" : "Continue"))));
+    el("div", null, el("button", { class: "btn main", changes: "administrator", disabled: () => busy.value }, () => (busy.value ? "Saving…" : "Continue"))));
 }
 
 /**

@@ -72,9 +72,9 @@ export function engineStep(setup, onused) {
     () => (chosen.value !== SUPPLIER && trial.value?.models.length ? el("p", null, `Its models: ${nameSome(trial.value.models)}.`) : null),
     failureNote(failure),
     el("div", { class: "acts" },
-      el("button", { class: "btn main", disabled: () => Boolean(busy.value) }, () => labelOf(chosen.value, trial.value, busy.value, supplier)),
+      el("button", { class: "btn main", changes: "administrator", disabled: () => Boolean(busy.value) }, () => labelOf(chosen.value, trial.value, busy.value, supplier)),
       () => (trial.value && !trial.value.ok && chosen.value !== OFFLINE
-        ? el("button", { class: "btn", type: "button", onclick: () => void act("use"), disabled: () => Boolean(busy.value) }, "Use it anyway") : null)));
+        ? el("button", { class: "btn", changes: "administrator", type: "button", onclick: () => void act("use"), disabled: () => Boolean(busy.value) }, "Use it anyway") : null)));
 }
 
 /**

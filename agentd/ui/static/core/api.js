@@ -28,6 +28,17 @@ export function may(role) {
   return ROLES.indexOf(session.value?.role ?? "nobody") >= ROLES.indexOf(role);
 }
 
+/** Whether the daemon answers: false once it has not for a while. `live.js` finds out. */
+export const reachable = signal(true);
+
+/**
+ * Whether who is signed in may change what this role may, and it can be changed now.
+ * @param {Role} [role]
+ */
+export function canChange(role = "manager") {
+  return may(role) && reachable.value;
+}
+
 /** What went wrong, in the daemon's words; `status` 0: it was not reached. */
 export class ApiError extends Error {
   /**

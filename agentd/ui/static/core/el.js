@@ -3,8 +3,12 @@
  *
  * A function as an attribute or a child is run again when a signal that it read changes.
  * Text is always text: nothing here reads HTML.
+ *
+ * What changes something of the daemon says so, with the least role that may: `changes: "manager"`. For
+ * others such a button is hidden, and a field disabled; for all they are while the daemon does not answer.
  */
 
+import { canChange, may, reachable } from "./api.js";
 import { effect } from "./signals.js";
 
 /** @typedef {Node | string | number | false | null | undefined} Piece */
@@ -14,6 +18,9 @@ import { effect } from "./signals.js";
 /** @typedef {Record<string, Value | (() => Value) | ((event: any) => unknown)>} Attributes */
 
 const SVG = "http://www.w3.org/2000/svg";
+
+/** Why nothing can be changed. */
+export const UNREACHABLE = "agentd does not answer: this can be done once it does";
 
 /** Where the files of this version are: the folder above `core/`. */
 export const ASSETS = new URL("../", import.meta.url).href;
@@ -151,7 +158,9 @@ export function unlessPressed(nodes, change) {
  * @param {Attributes} attributes
  */
 function setAttributes(element, attributes) {
-  for (const [name, value] of Object.entries(attributes)) {
+  const { changes, ...plain } = attributes;
+  const all = changes ? { ...plain, ...whileItCan(element, plain, /** @type {import("./api.js").Role} */ (changes)) } : plain;
+  for (const [name, value] of Object.entries(all)) {
     if (name.startsWith("on")) {
       if (typeof value === "function") element.addEventListener(name.slice(2), /** @type {EventListener} */ (value));
     } else if (typeof value === "function") {
@@ -160,6 +169,25 @@ function setAttributes(element, attributes) {
       setAttribute(element, name, value);
     }
   }
+}
+
+/**
+ * The attributes of a control that changes something, so that it is used only where that is possible.
+ * @param {Element} element
+ * @param {Attributes} attributes
+ * @param {import("./api.js").Role} role
+ * @returns {Attributes}
+ */
+function whileItCan(element, attributes, role) {
+  const given = (/** @type {string} */ name) => {
+    const value = attributes[name];
+    return typeof value === "function" ? /** @type {() => Value} */ (value)() : value;
+  };
+  return {
+    hidden: () => (element.tagName === "BUTTON" && !may(role)) || given("hidden"),
+    disabled: () => !canChange(role) || given("disabled"),
+    title: () => (reachable.value ? given("title") : UNREACHABLE),
+  };
 }
 
 /**

@@ -10,13 +10,15 @@
  * notices that it slept has a new stream opened, and listens itself if no other tab answers.
  */
 
-import { address, BASE, refreshSession, ApiError, session, whenSignedOut } from "./api.js";
-import { signal } from "./signals.js";
+import { address, BASE, reachable, refreshSession, ApiError, session, whenSignedOut } from "./api.js";
+import { effect, signal } from "./signals.js";
 
 /** Seconds without data after which a stream is opened again. */
 const SILENCE = 25_000;
 /** How long the first page waits for the stream before it shows what it has. */
 const PATIENCE = 400;
+/** Milliseconds without a stream after which pages say so, and offer no changes: most interruptions are shorter. */
+const LOST_AFTER = 2000;
 /** How long a tab may be hidden, or not run at all, before its stream is taken for broken. */
 const AWAY = 10_000;
 /** How long the tab that listens has to answer another before that one listens in its place. */
@@ -37,6 +39,15 @@ const NAMES = [
 
 /** Whether events come. */
 export const state = signal(/** @type {State} */ ("connecting"));
+
+effect(() => {
+  if (state.value !== "lost") {
+    reachable.value = true;
+    return undefined;
+  }
+  const timer = setTimeout(() => (reachable.value = false), LOST_AFTER);
+  return () => clearTimeout(timer);
+});
 
 /** @type {Map<string, Set<Listener>>} */
 const listeners = new Map();

@@ -45,7 +45,7 @@ export const page = forAdministrators("Alerts", () => {
   const list = resourceList({
     resource: "alert-targets", noun: "targets", events: EVENTS, row: targetRow,
     empty: () => emptyState("warning", "Nobody is told", "A target is told when a channel fails, a limit is reached or a secret is found. Until there is one, nothing is watched.",
-      el("button", { class: "btn main", onclick: () => void create() }, icon("plus"), "Add a target")),
+      el("button", { class: "btn main", changes: "administrator", onclick: () => void create() }, icon("plus"), "Add a target")),
   });
   const tests = signal(/** @type {Record<string, import("../api.d.ts").AlertTestView>} */ ({}));
   const most = signal(AT_ONCE);
@@ -63,7 +63,7 @@ export const page = forAdministrators("Alerts", () => {
   }, { every: 10_000, events: EVENTS });
   return {
     title: "Alerts",
-    body: gatewayFrame({ title: "Alerts", narrow: true, actions: [el("button", { class: "btn main", onclick: () => void create() }, icon("plus"), "Add a target")] },
+    body: gatewayFrame({ title: "Alerts", narrow: true, actions: [el("button", { class: "btn main", changes: "administrator", onclick: () => void create() }, icon("plus"), "Add a target")] },
       shown(reading, (latest) => el("div", { class: "loaded" },
         part(() => latest.value.firing, (firing) => firing.length ? card({ title: "Now" }, el("ul", { class: "rows" }, firing.map(firingRow))) : null))),
       card({ title: "Targets", text: "Who is told. Each alert is sent until the target accepts it. They are in alerts.yml; from when on there is an alert is in Settings." }, list.node),
@@ -99,9 +99,9 @@ export const page = forAdministrators("Alerts", () => {
       el("span", { class: "name" }, dot(target.enabled ? "good" : "off"), el("b", null, target.name), el("span", { class: "chip" }, KINDS[target.kind] ?? target.kind), target.enabled ? null : el("span", { class: "chip" }, "disabled")),
       el("small", null, [target.kind === "telegram" ? `${target.bot} to ${target.chat}` : target.url, wanted, target.resolved ? "" : "not when it is over"].filter(Boolean).join(" · ")),
       () => testLine(tests.value[target.name]),
-      el("span", { class: "ends" }, el("button", { class: "btn small", "aria-label": `Test ${target.name}`, onclick: () => void test(target.name) }, "Test"),
+      el("span", { class: "ends" }, el("button", { class: "btn small", changes: "administrator", "aria-label": `Test ${target.name}`, onclick: () => void test(target.name) }, "Test"),
         menuButton({ class: "btn plain icon small", "aria-label": `Actions for ${target.name}` }, [icon("more")], () => [
-          { label: "Edit", icon: "pencil", onselect: () => void editDialog({ title: `Edit ${target.name}`, path, fields: FIELDS, done: list.reload }) },
+          { label: "Edit", icon: "pencil", changes: "administrator", onselect: () => void editDialog({ title: `Edit ${target.name}`, path, fields: FIELDS, done: list.reload }) },
           null,
           ...usualItems({ path, name: target.name, enabled: target.enabled, reload: list.reload, copies: false, removeText: "What it was not told yet is skipped. Changes can undo it." }),
         ])));

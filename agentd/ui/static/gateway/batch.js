@@ -43,8 +43,8 @@ export function selection({ resource, noun, id, title, reload, tagged = false })
       el("b", { role: "status" }, () => `${chosen.value.size} selected`),
       el("button", { class: "btn small plain", onclick: all }, "Select all shown"),
       el("span", { class: "grow" }),
-      /** @type {Action[]} */ (["enable", "disable", "delete"]).map((action) => el("button", { class: "btn small", disabled: none, onclick: () => void ask(action) }, WORDS[action][0])),
-      tagged ? el("button", { class: "btn small", disabled: none, onclick: () => void askTags() }, "Tags…") : null,
+      /** @type {Action[]} */ (["enable", "disable", "delete"]).map((action) => el("button", { class: "btn small", changes: "administrator", disabled: none, onclick: () => void ask(action) }, WORDS[action][0])),
+      tagged ? el("button", { class: "btn small", changes: "administrator", disabled: none, onclick: () => void askTags() }, "Tags…") : null,
       el("button", { class: "btn small plain", onclick: end }, "Done"));
   }
 

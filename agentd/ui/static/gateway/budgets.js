@@ -27,7 +27,7 @@ const FIELDS = [
 ];
 
 export const page = forAdministrators("Budgets", () => {
-  const newButton = () => el("button", { class: "btn main", onclick: () => void create() }, icon("plus"), "New budget");
+  const newButton = () => el("button", { class: "btn main", changes: "administrator", onclick: () => void create() }, icon("plus"), "New budget");
   const list = resourceList({
     resource: "budgets", noun: "budgets", every: AGAIN, row: budgetRow,
     empty: () => emptyState("gauge", "No budgets yet", "A budget limits what the access keys of one owner, or with one tag, may spend together. Give keys an owner or tags first.", newButton()),
@@ -59,7 +59,7 @@ export const page = forAdministrators("Budgets", () => {
           el("small", null, limitWords(one), line && one.used ? ` · ${forecast({ ...one, ...line })}` : ""));
       }),
       el("span", { class: "ends" }, menuButton({ class: "btn plain icon small", "aria-label": `Actions for ${budget.name}` }, [icon("more")], () => [
-        { label: "Edit and set limits", icon: "pencil", onselect: () => void editDialog({ title: `Edit ${budget.name}`, path, fields: FIELDS, done: list.reload }) },
+        { label: "Edit and set limits", icon: "pencil", changes: "administrator", onselect: () => void editDialog({ title: `Edit ${budget.name}`, path, fields: FIELDS, done: list.reload }) },
         ...raiseItems(budget, path, budget.name, list.reload),
         null,
         ...usualItems({ path, name: budget.name, enabled: budget.enabled, reload: list.reload, copies: false, removeText: "Its limits hold no longer. What was spent stays known, and the keys' own limits go on." }),

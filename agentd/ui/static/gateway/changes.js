@@ -69,7 +69,7 @@ function changeRow(change, all, reload) {
     found.length ? el("details", { class: "was-is" }, el("summary", null, found.map((one) => one.field).slice(0, 4).join(", ") + (found.length > 4 ? ` and ${found.length - 4} more` : "")),
       el("dl", null, found.map(({ field, before, after }) => [el("dt", null, field), el("dd", null, before === undefined ? null : el("del", null, text(before)), " ", after === undefined ? null : el("ins", null, text(after)))]).flat())) : null,
     el("span", { class: "ends" }, change.undoable && !undone
-      ? el("button", { class: "btn small", "aria-label": `Undo no. ${change.number}`, onclick: () => void undo(change, name, reload) }, icon("history"), "Undo") : null));
+      ? el("button", { class: "btn small", changes: "administrator", "aria-label": `Undo no. ${change.number}`, onclick: () => void undo(change, name, reload) }, icon("history"), "Undo") : null));
 }
 
 /** @param {unknown} value */

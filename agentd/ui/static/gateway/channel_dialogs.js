@@ -114,7 +114,7 @@ function vpnPreview(form) {
     void form.version.value;
     return form.value("transport.kind") !== "vpn";
   } },
-  el("button", { class: "btn", type: "button", disabled: () => busy.value, onclick: () => void look() }, icon("eye"), () => (busy.value ? "Reading…" : "Look at the servers")),
+  el("button", { class: "btn", changes: "administrator", type: "button", disabled: () => busy.value, onclick: () => void look() }, icon("eye"), () => (busy.value ? "Reading…" : "Look at the servers")),
   el("div", { role: "status" },
     () => (failed.value ? failureLine(failed.value) : null),
     () => (found.value ? servers(found.value, form) : null)));

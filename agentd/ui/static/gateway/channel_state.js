@@ -68,7 +68,7 @@ export function balanceCard(path, read, done) {
   return part(read, (balance) => {
     if (!balance) return null;
     return card({ title: "Balance", text: `What is left of the account, as its supplier says. ${balance.low === null ? "There is no alert when it is low." : `Less than ${balance.low} is an alert.`}`, actions: [
-      el("button", { class: "btn", disabled: () => busy.value, onclick: () => void readNow() }, icon("reload"), () => (busy.value ? "Reading…" : "Read now")),
+      el("button", { class: "btn", changes: "administrator", disabled: () => busy.value, onclick: () => void readNow() }, icon("reload"), () => (busy.value ? "Reading…" : "Read now")),
     ] }, el("ul", { class: "rows" }, balance.keys.map((one) => balanceRow(one, balance.keys.length > 1))));
   });
 }

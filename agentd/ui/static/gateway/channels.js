@@ -42,7 +42,7 @@ const listPage = forAdministrators("Channels", () => {
     resource: "channels", noun: "channels", batch: { noun: "channel", id: (/** @type {any} */ one) => one.name, title: (/** @type {any} */ one) => one.name }, every: AGAIN, events: EVENTS, row: channelRow,
     also: async (abort) => (health = await readHealth(abort)),
     empty: () => emptyState("plug", "No channels yet", "A channel is a connection to a supplier of models, with its key: OpenAI, Anthropic, Google, or any server that speaks like one of them.",
-      el("span", null, el("button", { class: "btn main", onclick: create }, icon("plus"), "Add a channel"), " ", el("a", { class: "btn", href: link("/gateway/import") }, "Import from LiteLLM or new-api"))),
+      el("span", null, el("button", { class: "btn main", changes: "administrator", onclick: create }, icon("plus"), "Add a channel"), " ", el("a", { class: "btn", href: link("/gateway/import") }, "Import from LiteLLM or new-api"))),
   });
   const go = (/** @type {string} */ name) => void navigate(`/gateway/channels/${encodeURIComponent(name)}?check=1`);
   function create() {
@@ -54,7 +54,7 @@ const listPage = forAdministrators("Channels", () => {
   }
   return {
     title: "Channels",
-    body: gatewayFrame({ title: "Channels", narrow: true, actions: [el("button", { class: "btn main", onclick: create }, icon("plus"), "Add a channel")] },
+    body: gatewayFrame({ title: "Channels", narrow: true, actions: [el("button", { class: "btn main", changes: "administrator", onclick: create }, icon("plus"), "Add a channel")] },
       card({ title: "Channels", text: "Connections to suppliers. A channel that fails cools down while others answer. They are in channels.yml." }, list.node)),
   };
 
@@ -117,11 +117,11 @@ function healthWords({ state, cooldownSeconds, error, modelCooldowns, failed, su
     ...models, `${count(failed)} of ${count(failed + succeeded)} calls failed since the start`].filter(Boolean).join(" · ");
 }
 
-/** @param {Channel} channel @param {() => void} reload @param {() => void} gone */
+/** @param {Channel} channel @param {() => void} reload @param {() => void} gone @returns {import("../parts/menu.js").Items} */
 function channelItems(channel, reload, gone) {
   const at = (/** @type {string} */ name) => void navigate(`/gateway/channels/${encodeURIComponent(name)}`);
   return [
-    { label: "Edit", icon: "pencil", onselect: () => void editChannel(channel.name, (name) => (name === channel.name ? reload() : at(name))) },
+    { label: "Edit", icon: "pencil", changes: "administrator", onselect: () => void editChannel(channel.name, (name) => (name === channel.name ? reload() : at(name))) },
     { label: "Check", icon: "play", onselect: () => void navigate(`/gateway/channels/${encodeURIComponent(channel.name)}?check=1`) },
     { label: "Its requests", icon: "rows", onselect: () => void navigate(`/gateway/requests?channel=${encodeURIComponent(channel.name)}`) },
     null,
@@ -168,7 +168,7 @@ function aboutCard(channel, state, reload) {
   ];
   return card({ title: "Channel", actions: [
     el("a", { class: "btn", href: requestsLink({ channel: channel.name }) }, icon("rows"), "Its requests"),
-    el("button", { class: "btn", onclick: () => void editChannel(channel.name, (name) => (name === channel.name ? reload() : void navigate(`/gateway/channels/${encodeURIComponent(name)}`))) }, icon("pencil"), "Edit"),
+    el("button", { class: "btn", changes: "administrator", onclick: () => void editChannel(channel.name, (name) => (name === channel.name ? reload() : void navigate(`/gateway/channels/${encodeURIComponent(name)}`))) }, icon("pencil"), "Edit"),
     menuButton({ class: "btn plain icon", "aria-label": `Actions for ${channel.name}` }, [icon("more")], () => channelItems(channel, reload, () => void navigate("/gateway/channels"))),
   ] }, el("div", { class: "inside" }, el("dl", { class: "pair" }, facts.map(([name, value]) => [el("dt", null, name), el("dd", null, value)]).flat())));
 }

@@ -46,8 +46,8 @@ export function checkPanel({ path, channel, paid, text, atOnce = false, done }) 
   if (atOnce) queueMicrotask(() => void check(false));
   const wait = () => expected().filter((name) => !steps.value.some((step) => step.name === name));
   return card({ title: "Check", text, actions: [
-    el("button", { class: "btn", disabled: () => Boolean(running.value), onclick: () => void check(false) }, icon("play"), "Check"),
-    paid ? el("button", { class: "btn", disabled: () => Boolean(running.value), title: "Ends with a small model request, which is billed", onclick: () => void check(true) }, "With a paid request") : null,
+    el("button", { class: "btn", changes: "administrator", disabled: () => Boolean(running.value), onclick: () => void check(false) }, icon("play"), "Check"),
+    paid ? el("button", { class: "btn", changes: "administrator", disabled: () => Boolean(running.value), title: "Ends with a small model request, which is billed", onclick: () => void check(true) }, "With a paid request") : null,
   ] },
   el("div", { role: "status", class: "loaded" },
     () => (failed.value ? el("div", { class: "inside" }, failureLine(failed.value)) : null),

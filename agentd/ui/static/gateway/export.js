@@ -52,7 +52,7 @@ function stateCard(state, reload) {
   ];
   return card({ title: "Export", actions: [
     el("a", { class: "btn", href: link("/gateway/settings#export") }, icon("settings"), "Settings"),
-    el("button", { class: "btn", onclick: () => void backfill(state.items, reload) }, icon("up"), "Send missed days"),
+    el("button", { class: "btn", changes: "administrator", onclick: () => void backfill(state.items, reload) }, icon("up"), "Send missed days"),
   ] }, el("div", { class: "inside" }, state.lastError ? failureLine(new Error(state.lastError)) : null,
     el("dl", { class: "pair" }, facts.map(([name, value]) => [el("dt", null, name), el("dd", null, value)]).flat())));
 }
@@ -97,7 +97,7 @@ function checkCard() {
     busy.value = false;
   };
   return card({ title: "Check", text: "Checks that the database answers, accepts the sign-in and has the table.", actions: [
-    el("button", { class: "btn", disabled: () => busy.value, onclick: () => void check() }, icon("play"), "Check"),
+    el("button", { class: "btn", changes: "administrator", disabled: () => busy.value, onclick: () => void check() }, icon("play"), "Check"),
   ] }, el("div", { role: "status", class: "loaded" }, () => (failed.value ? el("div", { class: "inside" }, failureLine(failed.value)) : null),
     () => (steps.value.length ? el("ul", { class: "rows steps" }, steps.value.map(stepRow)) : null)));
 }

@@ -25,7 +25,7 @@ const listPage = forAdministrators("Access keys", () => {
   const list = resourceList({
     resource: "keys", noun: "keys", batch: { noun: "key", tagged: true, id: (/** @type {any} */ one) => one.id, title: (/** @type {any} */ one) => one.name }, every: AGAIN, events: ["modelsUpdate"], row: keyRow,
     empty: () => emptyState("key", "No access keys yet", "A key lets a program call models through the gateway, with limits of what it may spend.",
-      el("button", { class: "btn main", onclick: create }, icon("plus"), "New key")),
+      el("button", { class: "btn main", changes: "administrator", onclick: create }, icon("plus"), "New key")),
   });
   function create() {
     void createKey(list.reload);
@@ -36,7 +36,7 @@ const listPage = forAdministrators("Access keys", () => {
   }
   return {
     title: "Access keys",
-    body: gatewayFrame({ title: "Access keys", narrow: true, actions: [el("button", { class: "btn main", onclick: create }, icon("plus"), "New key")] },
+    body: gatewayFrame({ title: "Access keys", narrow: true, actions: [el("button", { class: "btn main", changes: "administrator", onclick: create }, icon("plus"), "New key")] },
       card({ title: "Access keys", text: "Each opens the model gateway for one program or person. Spending counts and limits hold across restarts." }, list.node)),
   };
 
@@ -94,12 +94,13 @@ function chips(key) {
  * @param {AccessKey} key
  * @param {() => void} reload
  * @param {() => void} [gone]
+ * @returns {import("../parts/menu.js").Items}
  */
 function keyItems(key, reload, gone) {
   return [
-    { label: "Edit and set limits", icon: "pencil", onselect: () => void editKey(key.id, key.name, reload) },
+    { label: "Edit and set limits", icon: "pencil", changes: "administrator", onselect: () => void editKey(key.id, key.name, reload) },
     { label: "Its requests", icon: "rows", onselect: () => void navigate(`/gateway/requests?key=${key.id}`) },
-    { label: "Reissue", icon: "reload", note: "Another secret; the old one may stay good for a while", onselect: () => void reissueKey(key, reload) },
+    { label: "Reissue", icon: "reload", note: "Another secret; the old one may stay good for a while", changes: "administrator", onselect: () => void reissueKey(key, reload) },
     ...raiseItems(key, `/api/agent/keys/${key.id}`, key.name, reload),
     null,
     ...usualItems({ path: `/api/agent/keys/${key.id}`, name: key.name, enabled: key.enabled, reload, copies: false, ...(gone ? { gone } : {}),
@@ -125,7 +126,7 @@ function aboutCard(key, reload) {
   ];
   return card({ title: "Access key", actions: [
     el("a", { class: "btn", href: requestsLink({ key: key.id }) }, icon("rows"), "Its requests"),
-    el("button", { class: "btn", onclick: () => void editKey(key.id, key.name, reload) }, icon("pencil"), "Edit"),
+    el("button", { class: "btn", changes: "administrator", onclick: () => void editKey(key.id, key.name, reload) }, icon("pencil"), "Edit"),
     menuButton({ class: "btn plain icon", "aria-label": `Actions for ${key.name}` }, [icon("more")], () => keyItems(key, reload, () => void navigate("/gateway/keys"))),
   ] }, el("div", { class: "inside" }, el("div", { class: "name" }, chips(key)), el("dl", { class: "pair" }, facts.map(([name, value]) => [el("dt", null, name), el("dd", null, value)]).flat())));
 }
@@ -152,5 +153,5 @@ function limitsCard(key, burns, reload) {
         key.furtherLimits.flatMap((further) => further.limitUsage.map((one) =>
           limitRow(one, burns.find((line) => line.scope === further.scope && line.model === further.name && line.window === one.name), further))))
       : emptyState("gauge", "No limits", "The key may spend without end. A limit stops a runaway program before it gets expensive.",
-        el("button", { class: "btn", onclick: () => void editKey(key.id, key.name, reload) }, "Set limits")));
+        el("button", { class: "btn", changes: "administrator", onclick: () => void editKey(key.id, key.name, reload) }, "Set limits")));
 }

@@ -106,13 +106,13 @@ function isRaised(raised) {
  * @param {string} path
  * @param {string} name
  * @param {() => void} reload
- * @returns {import("../parts/menu.js").Item[]}
+ * @returns {import("../parts/menu.js").Items}
  */
 export function raiseItems(limited, path, name, reload) {
   const { raised } = limited;
   return [
-    ...(raisableFields(limited).length ? [{ label: "Raise for a while", icon: "gauge", note: "The old limits then hold again by themselves", onselect: () => void raiseLimits(path, name, limited, reload) }] : []),
-    ...(isRaised(raised) ? [{ label: "End the raise", icon: "close", onselect: () => void act(() => remove(`${path}/raise`), `The old limits of ${name} hold again`, reload) }] : []),
+    raisableFields(limited).length > 0 && { label: "Raise for a while", icon: "gauge", note: "The old limits then hold again by themselves", changes: "administrator", onselect: () => void raiseLimits(path, name, limited, reload) },
+    isRaised(raised) && { label: "End the raise", icon: "close", changes: "administrator", onselect: () => void act(() => remove(`${path}/raise`), `The old limits of ${name} hold again`, reload) },
   ];
 }
 

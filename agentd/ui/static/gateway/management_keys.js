@@ -32,11 +32,11 @@ export const page = forAdministrators("Management keys", () => {
   const list = resourceList({
     resource: "management-keys", noun: "keys", every: AGAIN, row: keyRow,
     empty: () => emptyState("key", "No management keys yet", "A key lets a program manage the gateway, such as a monitor that only reads what was spent.",
-      el("button", { class: "btn main", onclick: () => void create() }, icon("plus"), "New key")),
+      el("button", { class: "btn main", changes: "administrator", onclick: () => void create() }, icon("plus"), "New key")),
   });
   return {
     title: "Management keys",
-    body: gatewayFrame({ title: "Management keys", narrow: true, actions: [el("button", { class: "btn main", onclick: () => void create() }, icon("plus"), "New key")] },
+    body: gatewayFrame({ title: "Management keys", narrow: true, actions: [el("button", { class: "btn main", changes: "administrator", onclick: () => void create() }, icon("plus"), "New key")] },
       card({ title: "Management keys", text: "Each opens /api/agent for one program, as far as its scope allows. The key of PROXY_APP_HASH is not listed. They are in management-keys.yml." }, list.node)),
   };
 
@@ -59,7 +59,7 @@ export const page = forAdministrators("Management keys", () => {
       el("span", { class: "name" }, dot(key.enabled ? "good" : ""), el("b", null, key.name), el("span", { class: "chip" }, SCOPES[key.scope]), key.enabled ? null : el("span", { class: "chip" }, "disabled")),
       el("small", null, key.created ? `Made ${agoTime(key.created)}${key.createdBy ? ` by ${key.createdBy}` : ""} · ` : "Written by hand · ", used),
       el("span", { class: "ends" }, menuButton({ class: "btn plain icon small", "aria-label": `Actions for ${key.name}` }, [icon("more")], () => [
-        { label: "Change its scope", icon: "pencil", onselect: () => void editDialog({ title: `Scope of ${key.name}`, path, fields: [SCOPE], done: list.reload }) },
+        { label: "Change its scope", icon: "pencil", changes: "administrator", onselect: () => void editDialog({ title: `Scope of ${key.name}`, path, fields: [SCOPE], done: list.reload }) },
         null,
         ...usualItems({ path, name: key.name, enabled: key.enabled, reload: list.reload, copies: false, removeText: "It is refused from the next request on, and its open streams end. Access keys that it made stay." }),
       ])));

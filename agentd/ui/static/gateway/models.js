@@ -70,7 +70,7 @@ const listPage = forAdministrators("Models", () => {
     queueMicrotask(() => void create());
   }
   function addButton() {
-    return el("button", { class: "btn main", onclick: () => void create() }, icon("plus"), "Add a model");
+    return el("button", { class: "btn main", changes: "administrator", onclick: () => void create() }, icon("plus"), "Add a model");
   }
   return {
     title: "Models",
@@ -124,10 +124,10 @@ function editModel(name, reload) {
     done: (changed) => (changed.name === name ? reload() : void navigate(`/gateway/models/${encodeURIComponent(changed.name)}`)) });
 }
 
-/** @param {Model} model @param {() => void} reload @param {() => void} gone */
+/** @param {Model} model @param {() => void} reload @param {() => void} gone @returns {import("../parts/menu.js").Items} */
 function modelItems(model, reload, gone) {
   return [
-    { label: "Edit and set prices", icon: "pencil", onselect: () => void editModel(model.name, reload) },
+    { label: "Edit and set prices", icon: "pencil", changes: "administrator", onselect: () => void editModel(model.name, reload) },
     { label: "Its requests", icon: "rows", onselect: () => void navigate(`/gateway/requests?model=${encodeURIComponent(model.name)}`) },
     null,
     ...usualItems({ path: `/api/agent/models/${encodeURIComponent(model.name)}`, name: model.name, enabled: model.enabled, reload, gone,
@@ -145,7 +145,7 @@ function aboutCard(model, reload) {
   const { prices } = model;
   return card({ title: "Model", actions: [
     el("a", { class: "btn", href: requestsLink({ model: model.name }) }, icon("rows"), "Its requests"),
-    el("button", { class: "btn", onclick: () => void editModel(model.name, reload) }, icon("pencil"), "Edit"),
+    el("button", { class: "btn", changes: "administrator", onclick: () => void editModel(model.name, reload) }, icon("pencil"), "Edit"),
     menuButton({ class: "btn plain icon", "aria-label": `Actions for ${model.name}` }, [icon("more")], () => modelItems(model, reload, () => void navigate("/gateway/models"))),
   ] }, el("div", { class: "inside" },
     el("dl", { class: "pair" }, [

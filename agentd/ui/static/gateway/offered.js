@@ -56,9 +56,9 @@ export function offeredCard(name, done) {
   };
   const noneHere = () => el("p", { class: "none" }, "It lists no models.");
   return card({ title: "Models the supplier offers", text: "Asks the supplier for its own list. Picked models are created under the supplier's names, with the catalogue's prices where it has them.", actions: [
-    () => (offer.value ? el("button", { class: "btn main", disabled: () => busy.value || !picked.value.size, onclick: () => void attempt(create) },
+    () => (offer.value ? el("button", { class: "btn main", changes: "administrator", disabled: () => busy.value || !picked.value.size, onclick: () => void attempt(create) },
       icon("plus"), () => (picked.value.size ? `Create ${counted(picked.value.size, "model")}` : "Create")) : null),
-    el("button", { class: "btn", disabled: () => busy.value, onclick: () => void attempt(ask) }, icon("reload"), "List them"),
+    el("button", { class: "btn", changes: "administrator", disabled: () => busy.value, onclick: () => void attempt(ask) }, icon("reload"), "List them"),
   ] },
   el("div", { role: "status", class: "loaded" },
     () => (failed.value ? el("div", { class: "inside" }, failureLine(failed.value)) : null),

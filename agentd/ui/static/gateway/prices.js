@@ -53,7 +53,7 @@ export function differenceLine(comparison, reload) {
   if (!comparison?.differs || !comparison.listed) return null;
   const { prices } = comparison.listed;
   return el("small", { class: "num need" }, `Catalogue: ${usd(prices.input)} in, ${usd(prices.output)} out `,
-    el("button", { class: "btn small", "aria-label": `Apply the catalogue's prices to ${comparison.name}`, onclick: () => void applyPrices(comparison.name, reload) }, "Apply"));
+    el("button", { class: "btn small", changes: "administrator", "aria-label": `Apply the catalogue's prices to ${comparison.name}`, onclick: () => void applyPrices(comparison.name, reload) }, "Apply"));
 }
 
 /** @param {ModelPrices} found @param {string} name @param {() => void} reload */
@@ -62,8 +62,8 @@ export function cataloguePricesCard({ source, problem, comparison }, name, reloa
   const refresh = () => void act(() => post("/api/agent/prices/refresh"), "The price catalogue was read", reload);
   const rates = /** @type {const} */ ([["input", "In"], ["output", "Out"], ["cacheRead", "In, from cache"], ["cacheWrite", "In, to cache"], ["cacheWrite1H", "In, to cache for 1 h"], ["reasoning", "Reasoning"]]);
   return card({ title: "Price catalogue", text: problem ? "It knows what most models cost, and how much they read." : `From ${source}. The model's own prices are the ones that count.`, actions: [
-    problem ? el("button", { class: "btn", onclick: refresh }, icon("reload"), "Read it now") : null,
-    comparison?.differs ? el("button", { class: "btn main", onclick: () => void applyPrices(name, reload) }, "Apply") : null,
+    problem ? el("button", { class: "btn", changes: "administrator", onclick: refresh }, icon("reload"), "Read it now") : null,
+    comparison?.differs ? el("button", { class: "btn main", changes: "administrator", onclick: () => void applyPrices(name, reload) }, "Apply") : null,
   ] }, el("div", { class: "inside" },
     problem ? el("p", { class: "quiet" }, "There is no price catalogue here yet.")
       : !listed ? el("p", { class: "quiet" }, "It does not list this model at the address of its channel.")

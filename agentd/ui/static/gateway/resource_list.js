@@ -76,7 +76,7 @@ export async function act(action, said, reload) {
 /**
  * The items of every resource's menu.
  * @param {{ path: string, name: string, enabled: boolean, reload: () => void, gone?: () => void, copies?: boolean, copied?: (name: string) => void, removeText: string, removable?: boolean }} one
- * @returns {import("../parts/menu.js").Item[]}
+ * @returns {import("../parts/menu.js").Items}
  */
 export function usualItems({ path, name, enabled, reload, gone = reload, copies = true, copied, removeText, removable = true }) {
   const copy = async () => {
@@ -96,8 +96,8 @@ export function usualItems({ path, name, enabled, reload, gone = reload, copies 
   };
   return [
     { label: enabled ? "Disable" : "Enable", icon: enabled ? "pause" : "play",
-      onselect: () => void act(() => post(`${path}/${enabled ? "disable" : "enable"}`), `${name} is ${enabled ? "disabled" : "enabled"}`, reload) },
-    ...(copies ? [{ label: "Copy", icon: "copy", onselect: () => void copy() }] : []),
-    ...(removable ? [{ label: "Delete", icon: "trash", danger: true, onselect: () => void drop() }] : []),
+      changes: "administrator", onselect: () => void act(() => post(`${path}/${enabled ? "disable" : "enable"}`), `${name} is ${enabled ? "disabled" : "enabled"}`, reload) },
+    copies && { label: "Copy", icon: "copy", changes: "administrator", onselect: () => void copy() },
+    removable && { label: "Delete", icon: "trash", danger: true, changes: "administrator", onselect: () => void drop() },
   ];
 }

@@ -116,7 +116,7 @@ export function routesCard(path, routes, channels, done) {
     };
     /** @type {HTMLElement} */
     const node = el("li", { class: () => (row.value.alike ? "route alike" : "route") },
-      el("button", { class: "grip", type: "button", "aria-label": () => `Move the route through ${row.value.channel}`, title: "Drag, or Alt ↑↓", onpointerdown: (/** @type {PointerEvent} */ event) => drag(event, node, id) }, icon("grip")),
+      el("button", { class: "grip", changes: "administrator", type: "button", "aria-label": () => `Move the route through ${row.value.channel}`, title: "Drag, or Alt ↑↓", onpointerdown: (/** @type {PointerEvent} */ event) => drag(event, node, id) }, icon("grip")),
       el("span", { class: "name" }, el("span", { class: "chip num" }, () => (row.value.alike ? "or" : position.value ? "then" : "first")),
         el("b", null, el("bdi", null, () => row.value.channel)), () => (row.value.model ? el("small", null, row.value.model) : null), () => (row.value.prices ? el("span", { class: "chip num" }, `${usd(Number(row.value.prices.input))} in, ${usd(Number(row.value.prices.output))} out`) : null)),
       el("span", { class: "ends" },
@@ -126,13 +126,13 @@ export function routesCard(path, routes, channels, done) {
             change(id, { weight: Number.isFinite(weight) ? Math.max(0, Math.min(1000, weight)) : 1 });
           } }))),
         menuButton({ class: "btn plain icon small", "aria-label": `Actions for the route through ${row.peek().channel}` }, [icon("more")], () => [
-          { label: "Edit", icon: "pencil", onselect: () => void editRoute(row.peek(), channels, (fields) => change(id, fields)) },
-          position.peek() > 0 && (row.peek().alike ? { label: "Try it after the one above", onselect: () => change(id, { alike: false }) }
-            : { label: "Share with the one above, by weight", onselect: () => change(id, { alike: true }) }),
-          { label: "Move up", icon: "up", hint: "Alt ↑", disabled: position.peek() === 0, onselect: () => move(position.peek() - 1) },
-          { label: "Move down", icon: "down", hint: "Alt ↓", disabled: position.peek() === rows.peek().length - 1, onselect: () => move(position.peek() + 1) },
+          { label: "Edit", icon: "pencil", changes: "administrator", onselect: () => void editRoute(row.peek(), channels, (fields) => change(id, fields)) },
+          position.peek() > 0 && (row.peek().alike ? { label: "Try it after the one above", changes: "administrator", onselect: () => change(id, { alike: false }) }
+            : { label: "Share with the one above, by weight", changes: "administrator", onselect: () => change(id, { alike: true }) }),
+          { label: "Move up", icon: "up", hint: "Alt ↑", disabled: position.peek() === 0, changes: "administrator", onselect: () => move(position.peek() - 1) },
+          { label: "Move down", icon: "down", hint: "Alt ↓", disabled: position.peek() === rows.peek().length - 1, changes: "administrator", onselect: () => move(position.peek() + 1) },
           null,
-          { label: "Remove", icon: "trash", danger: true, disabled: rows.peek().length < 2, note: rows.peek().length < 2 ? "A model needs one route" : "", onselect: () => {
+          { label: "Remove", icon: "trash", danger: true, disabled: rows.peek().length < 2, note: rows.peek().length < 2 ? "A model needs one route" : "", changes: "administrator", onselect: () => {
             const [first, ...rest] = rows.peek().filter((one) => one.id !== id);
             if (first) rows.value = [{ ...first, alike: false }, ...rest];
           } },
@@ -168,13 +168,13 @@ export function routesCard(path, routes, channels, done) {
   }
 
   return card({ title: "Routes", text: "The channels that serve it, tried in this order; channels of the same priority are chosen by weight.", actions: [
-    el("button", { class: "btn", disabled: !channels.length, onclick: () => void editRoute(null, channels, (fields) => {
+    el("button", { class: "btn", changes: "administrator", disabled: !channels.length, onclick: () => void editRoute(null, channels, (fields) => {
       rows.value = [...rows.peek(), { id: ++ids, channel: "", model: "", weight: 1, prices: null, alike: false, ...fields }];
     }) }, icon("plus"), "Add a route"),
   ] }, body,
   el("div", { role: "alert" }, () => (failed.value ? el("div", { class: "inside" }, failureLine(failed.value)) : null)),
   () => (isChanged.value ? el("footer", null, el("span", { class: "grow" }, "Not saved"),
-    el("button", { class: "btn plain", onclick: done }, "Discard"), el("button", { class: "btn main", onclick: () => void save() }, "Save routes")) : null));
+    el("button", { class: "btn plain", onclick: done }, "Discard"), el("button", { class: "btn main", changes: "administrator", onclick: () => void save() }, "Save routes")) : null));
 }
 
 /**

@@ -52,7 +52,7 @@ export const page = forAdministrators("Secret rules", () => {
   const sample = dryRun();
   return {
     title: "Secret rules",
-    body: gatewayFrame({ title: "Rules and dry run", narrow: true, actions: [el("button", { class: "btn main", onclick: () => void create() }, icon("plus"), "Add a rule")] },
+    body: gatewayFrame({ title: "Rules and dry run", narrow: true, actions: [el("button", { class: "btn main", changes: "administrator", onclick: () => void create() }, icon("plus"), "Add a rule")] },
       card({ title: "Dry run", text: "The findings of the rules, marked while you type. Neither this page nor the daemon stores the text." }, el("div", { class: "inside" }, sample.node)),
       card({ title: "Rules", text: "A masked secret never reaches the supplier, and is restored in the reply. Counts are of the last 30 days. Your own rules are in secret-rules.yml." }, list.node)),
   };
@@ -69,14 +69,14 @@ export const page = forAdministrators("Secret rules", () => {
         menuButton({ class: "btn plain icon small", "aria-label": `Actions for ${rule.id}` }, [icon("more")], () => items(rule))));
   }
 
-  /** @param {Rule} rule @returns {(import("../parts/menu.js").Item | null)[]} */
+  /** @param {Rule} rule @returns {import("../parts/menu.js").Items} */
   function items(rule) {
     const path = `/api/agent/secret-rules/${rule.id}`;
     return [
-      ...MODES.map(([mode, label]) => ({ label: label.charAt(0).toUpperCase() + label.slice(1), checked: rule.mode === mode,
-        onselect: () => void act(() => call("PATCH", path, { body: { mode } }), `${rule.id}: what it finds is ${WORDS[mode]}`, list.reload) })),
+      ...MODES.map(([mode, label]) => /** @type {import("../parts/menu.js").Item} */ ({ label: label.charAt(0).toUpperCase() + label.slice(1), checked: rule.mode === mode,
+        changes: "administrator", onselect: () => void act(() => call("PATCH", path, { body: { mode } }), `${rule.id}: what it finds is ${WORDS[mode]}`, list.reload) })),
       null,
-      ...(rule.kind === "built-in" ? [] : [{ label: "Edit", icon: "pencil", onselect: () => void edit(rule) }]),
+      rule.kind !== "built-in" && { label: "Edit", icon: "pencil", changes: "administrator", onselect: () => void edit(rule) },
       ...usualItems({ path, name: rule.id, enabled: rule.enabled, reload: list.reload, copies: false, removable: rule.kind !== "built-in", removeText: "What it finds goes to suppliers from the next request on. Changes can undo it." }),
     ];
   }

@@ -11,18 +11,20 @@ import { openKeys } from "./keys.js";
 import { theme } from "./theme.js";
 import { toastError } from "./toast.js";
 
-/** @returns {(import("./menu.js").Item | null)[]} */
+/** @typedef {import("./menu.js").Item} Item */
+
+/** @returns {(Item | null)[]} */
 export function accountItems() {
   const first = placesOf("settings")[0];
   return [
     ...firstRunItem(),
     ...(first ? [{ label: "Settings", icon: "settings", onselect: () => void navigate(first.path) }, null] : []),
-    { label: "Look: as the system", checked: theme.peek() === "", onselect: () => chooseTheme("") },
-    { label: "Look: light", checked: theme.peek() === "light", onselect: () => chooseTheme("light") },
-    { label: "Look: dark", checked: theme.peek() === "dark", onselect: () => chooseTheme("dark") },
+    { label: "Look: as the system", checked: theme.peek() === "", changes: "viewer", onselect: () => chooseTheme("") },
+    { label: "Look: light", checked: theme.peek() === "light", changes: "viewer", onselect: () => chooseTheme("light") },
+    { label: "Look: dark", checked: theme.peek() === "dark", changes: "viewer", onselect: () => chooseTheme("dark") },
     null,
     { label: "Keyboard", icon: "keyboard", hint: "?", onselect: () => void openKeys() },
-    { label: "Sign out", icon: "out", onselect: () => void signOut() },
+    { label: "Sign out", icon: "out", changes: "viewer", onselect: () => void signOut() },
   ];
 }
 
@@ -32,13 +34,13 @@ export function firstRunItem() {
   return isNew ? [{ label: "Set agentd up", icon: "spark", onselect: () => void navigate("/welcome") }] : [];
 }
 
-/** On phones: the pages that the bar below has no room for, and what the sidebar's foot offers elsewhere. */
+/** On phones: the pages that the bar below has no room for, and what the sidebar's foot offers elsewhere. @returns {(Item | null)[]} */
 export function morePages() {
   const places = placesOf("agent").filter((place) => place.path !== "/inbox" && may(place.role ?? "viewer"));
   return [
     { label: "Search", icon: "search", onselect: () => void import("./palette.js").then(({ showPalette }) => showPalette()) }, null,
     ...places.map((place) => ({ label: place.tab ?? place.label, icon: place.icon, ...(path.peek() === place.path ? { checked: true } : {}), onselect: () => void navigate(place.path) })),
-    null, ...firstRunItem(), { label: "Sign out", icon: "out", onselect: () => void signOut() },
+    null, ...firstRunItem(), { label: "Sign out", icon: "out", changes: "viewer", onselect: () => void signOut() },
   ];
 }
 

@@ -1,6 +1,6 @@
 /** A question of the agent: what it wants to do, until when it waits, and the answers. */
 
-import { ApiError, may, post } from "../core/api.js";
+import { ApiError, canChange, may, post } from "../core/api.js";
 import { el, icon } from "../core/el.js";
 import { signal } from "../core/signals.js";
 import { countdown, now, ticking } from "../core/time.js";
@@ -28,7 +28,7 @@ export function approvalCard(question) {
 
   /** @param {"allow" | "deny"} decision */
   async function answer(decision, session = false, note = remark.value.trim()) {
-    if (busy.peek() || performance.now() - appeared < GRACE || !may("manager")) return;
+    if (busy.peek() || performance.now() - appeared < GRACE || !canChange()) return;
     busy.value = true;
     try {
       await post(`/api/chat/${question.chatId}/approvals/${question.id}`, { decision, session, note });
@@ -39,22 +39,22 @@ export function approvalCard(question) {
     }
   }
 
-  const disabled = () => busy.value || !may("manager");
+  const disabled = () => busy.value;
   const node = el("section", { class: "ask", "aria-label": "A question of the agent", id: `q${question.id}` },
     el("div", { class: "head" }, icon("warning"),
       el("div", null, el("h2", null, questionTitle(question)), question.reason ? el("p", { class: "asis" }, `“${question.reason}”`) : null),
       deadline(question)),
     body(question),
-    asks ? el("div", { class: "acts" },
-      question.choices.map((choice) => el("button", { class: "btn", disabled, onclick: () => void answer("allow", false, choice) }, choice)),
+    !may("manager") ? el("p", { class: "nothing" }, "Your role reads only: a manager may answer.") : asks ? el("div", { class: "acts" },
+      question.choices.map((choice) => el("button", { class: "btn", changes: "manager", disabled, onclick: () => void answer("allow", false, choice) }, choice)),
       remark,
-      el("button", { class: "btn main", disabled, onclick: () => remark.value.trim() ? void answer("allow") : remark.focus() }, "Answer"),
-      el("button", { class: "btn plain", disabled, onclick: () => void answer("deny") }, "No answer")) : el("div", { class: "acts" },
-      el("button", { class: "btn main", disabled, onclick: () => void answer("allow") }, "Allow ", el("kbd", null, "A")),
-      el("button", { class: "btn", disabled, onclick: () => void answer("deny") }, "Deny ", el("kbd", null, "D")),
-      question.kind === "budget" ? null : menuButton({ class: "btn plain", disabled }, ["Always…"], () => [
-        { label: "Allow this in this chat", note: "The same question is not asked again here", onselect: () => void answer("allow", true) },
-        { label: "Deny this in this chat", note: "The same question is answered with no here", onselect: () => void answer("deny", true) },
+      el("button", { class: "btn main", changes: "manager", disabled, onclick: () => remark.value.trim() ? void answer("allow") : remark.focus() }, "Answer"),
+      el("button", { class: "btn plain", changes: "manager", disabled, onclick: () => void answer("deny") }, "No answer")) : el("div", { class: "acts" },
+      el("button", { class: "btn main", changes: "manager", disabled, onclick: () => void answer("allow") }, "Allow ", el("kbd", null, "A")),
+      el("button", { class: "btn", changes: "manager", disabled, onclick: () => void answer("deny") }, "Deny ", el("kbd", null, "D")),
+      question.kind === "budget" ? null : menuButton({ class: "btn plain", changes: "manager", disabled }, ["Always…"], () => [
+        { label: "Allow this in this chat", note: "The same question is not asked again here", changes: "manager", onselect: () => void answer("allow", true) },
+        { label: "Deny this in this chat", note: "The same question is answered with no here", changes: "manager", onselect: () => void answer("deny", true) },
       ]),
       remark));
   remark.addEventListener("keydown", (event) => {

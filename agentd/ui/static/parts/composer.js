@@ -88,23 +88,24 @@ export function composer({ draft, placeholder, tools = [], note, label = "Prompt
     if (waits.value) return "is sent once the files are there";
     return files.failed.value ? "a file is not there: retry or remove it" : note?.() ?? "";
   };
-  const unready = () => (empty.value && !files.count.value) || files.failed.value || !may("manager");
+  const unready = () => (empty.value && !files.count.value) || files.failed.value;
   const submitLater = async () => {
     const { askLater } = await import("./later.js");
     const moment = await askLater();
     if (moment) submit(false, moment);
     else input.focus();
   };
+  if (!may("manager")) return { node: el("p", { class: "nothing" }, "Your role reads only: a manager may send prompts."), input, insert };
   const speech = el("div", { class: "speech" });
   const node = el("div", { class: "composer" }, commands.node, speech, files.node, input,
-    el("div", { class: "tools" }, may("manager") ? [attachButton(files.add), canDictate ? dictateButton(speech, input, insertHere) : null] : null, tools, el("span", { class: "grow" }),
+    el("div", { class: "tools" }, attachButton(files.add), canDictate ? dictateButton(speech, input, insertHere) : null, tools, el("span", { class: "grow" }),
       el("span", { class: () => `state${waits.value || files.failed.value ? "" : " not-phone"}` }, state),
       el("button", { class: "btn plain icon small", type: "button", "aria-label": "Send later…", title: "Send later…", hidden: unready, onclick: () => void submitLater() }, icon("clock")),
       el("button", { class: "send", "aria-label": "Send", disabled: unready, onclick: () => submit() }, icon("send"))));
   node.addEventListener("click", (event) => {
     if (event.target === node || event.target === node.lastElementChild) input.focus();
   });
-  if (may("manager")) takeFiles(node, input, files.add);
+  takeFiles(node, input, files.add);
   return { node, input, insert };
 }
 
@@ -238,7 +239,7 @@ function dictateButton(holder, input, insert) {
       if (document.activeElement === document.body) input.focus();
     }
   };
-  return el("button", { class: "btn plain icon small", type: "button", "aria-label": "Dictate", title: "Dictate", disabled: () => busy.value, onclick: () => void start() }, icon("microphone"));
+  return el("button", { class: "btn plain icon small", changes: "manager", type: "button", "aria-label": "Dictate", title: "Dictate", disabled: () => busy.value, onclick: () => void start() }, icon("microphone"));
 }
 
 /**

@@ -1,6 +1,7 @@
 /** Dialogs: modal, closed by Escape, with the focus kept inside by the browser. */
 
 import { el, icon } from "../core/el.js";
+import { detached } from "../core/signals.js";
 
 /**
  * Show a dialog until it is closed.
@@ -16,12 +17,14 @@ export function openDialog(title, content, options = {}) {
     const close = (value = "") => dialog.close(value);
     const head = el("header", null, el("h2", null, title), el("span", { class: "grow" }),
       el("button", { class: "btn plain icon small", "aria-label": "Close", onclick: () => close() }, icon("close")));
-    dialog.append(el("div", { class: "inside" }, options.plain ? null : head, content(close)));
+    const [inside, end] = detached(() => el("div", { class: "inside" }, options.plain ? null : head, content(close)));
+    dialog.append(inside);
     dialog.addEventListener("click", (event) => {
       if (event.target === dialog) close();
     });
     dialog.addEventListener("close", () => {
       dialog.remove();
+      end();
       resolve(dialog.returnValue);
     });
     document.body.append(dialog);
@@ -40,7 +43,7 @@ export async function confirm({ title, text, action, danger = false }) {
     el("p", null, text),
     el("footer", null,
       el("button", { class: "btn", onclick: () => close() }, "Cancel"),
-      el("button", { class: danger ? "btn danger" : "btn main", autofocus: true, onclick: () => close("yes") }, action)),
+      el("button", { class: danger ? "btn danger" : "btn main", changes: "viewer", autofocus: true, onclick: () => close("yes") }, action)),
   ]);
   return answer === "yes";
 }
@@ -63,7 +66,7 @@ export function ask({ title, label, value = "", action }) {
         el("label", { class: "labelled" }, el("span", null, label), input),
         el("footer", null,
           el("button", { class: "btn", type: "button", onclick: () => close() }, "Cancel"),
-          el("button", { class: "btn main" }, action))),
+          el("button", { class: "btn main", changes: "viewer" }, action))),
     ];
   });
 }

@@ -49,7 +49,9 @@ export function loaded(read, show) {
       if (turn === latest) state.value = { value };
     } catch (error) {
       if (!(error instanceof ApiError)) reportError(error);
-      if (turn === latest) state.value = { error };
+      const now = state.peek();
+      const stays = typeof now === "object" && "value" in now && error instanceof ApiError && error.passing;
+      if (turn === latest && !stays) state.value = { error };
     } finally {
       clearTimeout(timer);
     }

@@ -1,10 +1,14 @@
 /** Menus: opened by a button, walked through with the arrow keys. */
 
+import { may } from "../core/api.js";
 import { el, icon, dot } from "../core/el.js";
+import { detached } from "../core/signals.js";
 
+/** @typedef {import("../core/api.js").Role} Role */
 /**
  * @typedef {{ label: string, icon?: string, hue?: string, hint?: string, note?: string, checked?: boolean,
- *   toggles?: boolean, danger?: boolean, disabled?: boolean, onselect: () => void }} Item
+ *   toggles?: boolean, danger?: boolean, disabled?: boolean, changes?: Role | undefined, onselect: () => void }} Item
+ *   `changes`: who may choose it, as `el` knows it
  * @typedef {(Item | null | false)[]} Items null: a line between groups
  */
 
@@ -42,13 +46,14 @@ export function closeMenu() {
  */
 export function openMenu(anchor, items) {
   closeOpen?.();
-  const menu = el("div", { class: "menu", role: "menu", popover: "manual" },
-    items.filter((item) => item !== false).map((item) => (item ? row(item) : el("hr"))));
+  const [menu, end] = detached(() => el("div", { class: "menu", role: "menu", popover: "manual", tabindex: -1 },
+    items.filter((item) => item !== false && !(item?.changes && !may(item.changes))).map((item) => (item ? row(item) : el("hr")))));
   const close = (focus = true) => {
     closeOpen = null;
     anchor.setAttribute("aria-expanded", "false");
     dispatchEvent(new Event("menuclose"));
     menu.remove();
+    end();
     removeEventListener("pointerdown", outside, true);
     removeEventListener("resize", dismiss);
     if (focus) anchor.focus();
@@ -68,7 +73,7 @@ export function openMenu(anchor, items) {
     return el("button", {
       role: item.checked === undefined ? "menuitem" : item.toggles ? "menuitemcheckbox" : "menuitemradio",
       "aria-checked": item.checked === undefined ? null : String(item.checked),
-      class: item.danger ? "danger" : "", tabindex: -1, disabled: item.disabled ?? false, onclick: choose,
+      class: item.danger ? "danger" : "", tabindex: -1, disabled: item.disabled ?? false, changes: item.changes, onclick: choose,
     },
     item.icon ? icon(item.icon) : item.hue ? dot(item.hue) : null,
     el("span", { class: "grow" }, item.label, item.note ? el("small", null, item.note) : null),
@@ -84,7 +89,7 @@ export function openMenu(anchor, items) {
   addEventListener("pointerdown", outside, true);
   addEventListener("resize", dismiss);
   const first = menu.querySelector("[aria-checked=true]") ?? menu.querySelector("button:not([disabled])");
-  /** @type {HTMLElement | null} */ (first)?.focus();
+  /** @type {HTMLElement} */ (first ?? menu).focus(); // for its keys, also where nothing can be chosen
 }
 
 /**

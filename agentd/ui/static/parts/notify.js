@@ -3,6 +3,7 @@
  * and taken away once the question is answered. They are asked for at the first question.
  */
 
+import { may } from "../core/api.js";
 import { el, icon } from "../core/el.js";
 import * as live from "../core/live.js";
 import { link, navigate } from "../core/router.js";
@@ -67,7 +68,7 @@ const TRIES = 3;
 async function show(tag, question, title) {
   const worker = await navigator.serviceWorker.ready;
   const { chatId, id } = question;
-  const actions = [{ action: "allow", title: "Allow" }, { action: "deny", title: "Deny" }];
+  const actions = may("manager") ? [{ action: "allow", title: "Allow" }, { action: "deny", title: "Deny" }] : [];
   const options = { body: `${questionTitle(question)}\n${question.subject.slice(0, 200)}`, tag, icon: link("/icon-192.png"), data: { chatId, id, url: link(`/${chatId}`) }, actions };
   for (let tries = 0; tries < TRIES; tries++) {
     await worker.showNotification(title, /** @type {any} */ (options));

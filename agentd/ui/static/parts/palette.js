@@ -1,6 +1,6 @@
 /** Ctrl K: finds pages, chats and actions by some letters; chats also by what was said in them. */
 
-import { ApiError, get, may } from "../core/api.js";
+import { ApiError, canChange, get, may } from "../core/api.js";
 import { el, fill, icon, unlessPressed } from "../core/el.js";
 import { navigate } from "../core/router.js";
 import { shortTime } from "../core/time.js";
@@ -160,7 +160,7 @@ function find(text) {
     .map((chat) => ({ label: chat.title, note: shortTime(chat.updatedAt), icon: "chat", group: "Chats", run: () => void navigate(`/${chat.chatId}`) }));
   const actions = [
     { label: "New chat", icon: "plus", onselect: () => void navigate("/") },
-    ...accountItems().filter((item) => item !== null),
+    ...accountItems().flatMap((item) => (item && (!item.changes || canChange(item.changes)) ? [item] : [])),
   ].filter((item) => fits(item.label)).map((item) => ({ label: item.label, icon: item.icon ?? "sun", group: "Actions", run: item.onselect }));
   return [...recent, ...pages, ...actions];
 }

@@ -3,7 +3,7 @@
  * removed. What is edited or dragged is paused on the daemon meanwhile, so it is not sent half-done.
  */
 
-import { ApiError, call, callTagged, may, post, remove } from "../core/api.js";
+import { ApiError, call, callTagged, canChange, post, remove } from "../core/api.js";
 import { el, icon } from "../core/el.js";
 import { list } from "../core/list.js";
 import { counted } from "../core/money.js";
@@ -100,6 +100,7 @@ export function queuePanel(chat, { sendNow }) {
 
   /** @param {Prompt} prompt @param {string} text */
   async function finish(prompt, text) {
+    if (!canChange()) return;
     const before = base;
     editing.value = 0;
     if (text && text !== before) await change(replace({ ...prompt, prompt: text }), () => rewrite(prompt.id, before, text));
@@ -159,7 +160,7 @@ export function queuePanel(chat, { sendNow }) {
     /** @type {HTMLLIElement} */
     const node = el("li", { class: () => `wait${prompt.value.isPaused ? " paused" : ""}`, tabindex: -1 }, () => editing.value === id
       ? editor(prompt.peek(), finish, (text) => (typed = text))
-      : [el("button", { class: "grip", "aria-label": () => `Move prompt ${position.value + 1}: Alt and arrow keys`, disabled: !may("manager"),
+      : [el("button", { class: "grip", changes: "manager", "aria-label": () => `Move prompt ${position.value + 1}: Alt and arrow keys`,
         onpointerdown: (/** @type {PointerEvent} */ event) => drag(event, node, id) }, icon("grip")),
       el("span", { class: "pos" }, () => position.value + 1),
       el("span", { class: "text", dir: "auto", title: () => prompt.value.prompt }, () => prompt.value.prompt, " ",
@@ -168,22 +169,22 @@ export function queuePanel(chat, { sendNow }) {
         () => (prompt.value.outputSchema ? el("span", { class: "chip", title: "Its reply is JSON that fits a schema" }, "JSON") : null), " ",
         () => (prompt.value.isPaused ? el("span", { class: "chip" }, "paused") : null)),
       el("span", { class: "acts" },
-        el("button", { class: "btn plain icon small", "aria-label": () => (prompt.value.isPaused ? "Resume" : "Pause"), onclick: () => void pause(prompt.peek(), !prompt.peek().isPaused) },
+        el("button", { class: "btn plain icon small", changes: "manager", "aria-label": () => (prompt.value.isPaused ? "Resume" : "Pause"), onclick: () => void pause(prompt.peek(), !prompt.peek().isPaused) },
           () => icon(prompt.value.isPaused ? "play" : "pause")),
-        el("button", { class: "btn plain icon small not-phone", "aria-label": "Edit", onclick: () => void edit(prompt.peek()) }, icon("pencil")),
-        menuButton({ class: "btn plain icon small", "aria-label": "More for this prompt" }, [icon("more")], () => [
-          { label: "Edit", icon: "pencil", onselect: () => void edit(prompt.peek()) },
-          { label: "Send now", icon: "send", note: "Stops the running turn", onselect: () => sendNow(id) },
-          { label: prompt.peek().notBefore ? "Another time…" : "Send later…", icon: "clock", onselect: () => void postpone(prompt.peek()) },
-          prompt.peek().notBefore ? { label: "At its turn", icon: "calendar", note: "Without a time", onselect: () => void setTime(prompt.peek(), "") } : false,
-          { label: "Move up", icon: "up", hint: "Alt ↑", disabled: position.peek() === 0, onselect: () => void move(prompt.peek(), position.peek() - 1) },
-          { label: "Move down", icon: "down", hint: "Alt ↓", disabled: position.peek() === prompts.peek().length - 1, onselect: () => void move(prompt.peek(), position.peek() + 1) },
+        el("button", { class: "btn plain icon small not-phone", changes: "manager", "aria-label": "Edit", onclick: () => void edit(prompt.peek()) }, icon("pencil")),
+        menuButton({ class: "btn plain icon small", changes: "manager", "aria-label": "More for this prompt" }, [icon("more")], () => [
+          { label: "Edit", icon: "pencil", changes: "manager", onselect: () => void edit(prompt.peek()) },
+          { label: "Send now", icon: "send", note: "Stops the running turn", changes: "manager", onselect: () => sendNow(id) },
+          { label: prompt.peek().notBefore ? "Another time…" : "Send later…", icon: "clock", changes: "manager", onselect: () => void postpone(prompt.peek()) },
+          prompt.peek().notBefore ? { label: "At its turn", icon: "calendar", note: "Without a time", changes: "manager", onselect: () => void setTime(prompt.peek(), "") } : false,
+          { label: "Move up", icon: "up", hint: "Alt ↑", disabled: position.peek() === 0, changes: "manager", onselect: () => void move(prompt.peek(), position.peek() - 1) },
+          { label: "Move down", icon: "down", hint: "Alt ↓", disabled: position.peek() === prompts.peek().length - 1, changes: "manager", onselect: () => void move(prompt.peek(), position.peek() + 1) },
           null,
-          { label: "Remove", icon: "trash", danger: true, onselect: () => void drop(prompt.peek()) },
+          { label: "Remove", icon: "trash", danger: true, changes: "manager", onselect: () => void drop(prompt.peek()) },
         ]))]);
     node.addEventListener("keydown", (event) => {
       const by = event.key === "ArrowUp" ? -1 : event.key === "ArrowDown" ? 1 : 0;
-      if (!event.altKey || !by) return;
+      if (!event.altKey || !by || !canChange()) return;
       event.preventDefault();
       event.stopPropagation();
       void move(prompt.peek(), position.peek() + by).then(() => /** @type {HTMLElement | null} */ (node.querySelector(".grip"))?.focus());
@@ -262,8 +263,8 @@ export function queuePanel(chat, { sendNow }) {
       el("span", { class: "not-phone" }, () => caption(chat, waits.value)),
       el("span", { class: "grow not-phone" }),
       () => held.value
-        ? el("button", { class: "btn plain small", title: held.value, onclick: release }, icon("play"), "Continue")
-        : el("button", { class: "btn plain small not-phone", onclick: hold }, icon("pause"), "Hold all"),
+        ? el("button", { class: "btn plain small", changes: "manager", title: held.value, onclick: release }, icon("play"), "Continue")
+        : el("button", { class: "btn plain small not-phone", changes: "manager", onclick: hold }, icon("pause"), "Hold all"),
       el("button", { class: "btn plain icon small only-phone", "aria-label": () => (folded.value ? "Show the queue" : "Fold the queue"), "aria-expanded": () => String(!folded.value),
         onclick: () => (folded.value = !folded.peek()) }, () => icon(folded.value ? "down" : "up"))),
     rows,
@@ -277,7 +278,7 @@ export function queuePanel(chat, { sendNow }) {
   });
   const editNext = () => {
     const first = chat.queue.peek()[0];
-    if (first) void edit(first);
+    if (first && canChange()) void edit(first);
   };
   return { node, editNext };
 }
@@ -329,6 +330,6 @@ function editor(prompt, finish, onchange) {
   queueMicrotask(() => input.focus());
   return el("div", { class: "edit" }, input, el("div", { class: "acts" },
     el("span", { class: "state" }, "Paused while you edit"), el("span", { class: "grow" }),
-    el("button", { class: "btn plain small", onclick: () => void finish(prompt, prompt.prompt) }, "Cancel"),
-    el("button", { class: "btn small", onclick: save }, "Save")));
+    el("button", { class: "btn plain small", changes: "manager", onclick: () => void finish(prompt, prompt.prompt) }, "Cancel"),
+    el("button", { class: "btn small", changes: "manager", onclick: save }, "Save")));
 }

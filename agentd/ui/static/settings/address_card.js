@@ -43,7 +43,7 @@ export function phoneCard() {
     }
   }
   return card({ title: "Your phone", text: "A code signs in once, as an administrator, without a password.", actions: [
-    el("button", { class: "btn", onclick: () => void make() }, icon("key"), () => (code.value ? "Another code" : "Make a code")),
+    el("button", { class: "btn", changes: "administrator", onclick: () => void make() }, icon("key"), () => (code.value ? "Another code" : "Make a code")),
   ] }, () => (code.value ? shownCode(code.value) : null));
 }
 

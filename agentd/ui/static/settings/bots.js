@@ -28,7 +28,7 @@ export function page() {
   }, read.node));
 
   function addButton() {
-    return el("button", { class: "btn main", onclick: () => void edit(null, reload) }, icon("plus"), "Add a bot");
+    return el("button", { class: "btn main", changes: "administrator", onclick: () => void edit(null, reload) }, icon("plus"), "Add a bot");
   }
 
   /** @param {{ bots: Bot[], problems: string[] }} found */
@@ -51,11 +51,11 @@ export function page() {
       bot.pollingError ? el("small", { class: "bad" }, bot.pollingError) : null,
       el("span", { class: "ends" }, stateOf(bot),
         menuButton({ class: "btn plain icon small", "aria-label": `Actions for ${bot.title}` }, [icon("more")], () => [
-          { label: "Check the token", icon: "check", note: "Asks Telegram whose it is", onselect: () => void check(bot) },
-          { label: "Edit", icon: "pencil", onselect: () => void edit(bot, reload) },
-          { label: bot.enabled ? "Switch off" : "Switch on", icon: bot.enabled ? "pause" : "play", onselect: () => void turn(bot) },
+          { label: "Check the token", icon: "check", note: "Asks Telegram whose it is", changes: "administrator", onselect: () => void check(bot) },
+          { label: "Edit", icon: "pencil", changes: "administrator", onselect: () => void edit(bot, reload) },
+          { label: bot.enabled ? "Switch off" : "Switch on", icon: bot.enabled ? "pause" : "play", changes: "administrator", onselect: () => void turn(bot) },
           null,
-          { label: "Delete", icon: "trash", danger: true, onselect: () => void drop(bot) },
+          { label: "Delete", icon: "trash", danger: true, changes: "administrator", onselect: () => void drop(bot) },
         ])));
   }
 

@@ -116,7 +116,7 @@ export function sendForm({ action, danger = false, oncancel, send, ...rest }, ..
     el("div", { role: "alert" }, () => (failed.value ? failureLine(failed.value) : null)),
     el("footer", null,
       oncancel ? el("button", { class: "btn", type: "button", onclick: oncancel }, "Cancel") : null,
-      el("button", { class: danger ? "btn danger" : "btn main", disabled: () => busy.value }, action)));
+      el("button", { class: danger ? "btn danger" : "btn main", changes: "viewer", disabled: () => busy.value }, action)));
 }
 
 /** @param {unknown} error */

@@ -62,7 +62,7 @@ export function page() {
       el("small", null, decided(file, ignored)),
       el("span", { class: "ends" },
         decisionState(file),
-        file.decision === "undecided" ? null : el("button", { class: "btn small", onclick: () => void withdraw(file), "aria-label": `Withdraw the decision about ${file.source}` }, "Withdraw")));
+        file.decision === "undecided" ? null : el("button", { class: "btn small", changes: "administrator", onclick: () => void withdraw(file), "aria-label": `Withdraw the decision about ${file.source}` }, "Withdraw")));
   }
 
   /** @param {File} file */

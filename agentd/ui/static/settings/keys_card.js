@@ -27,7 +27,7 @@ export function keysCard() {
   return card({
     title: "Access keys",
     text: "Each opens the remote API for one device or program. A revoked key is refused from the next request on.",
-    actions: [may("manager") ? el("button", { class: "btn main", onclick: () => void generate(read.reload) }, icon("plus"), "Generate key") : null],
+    actions: [el("button", { class: "btn main", changes: "manager", onclick: () => void generate(read.reload) }, icon("plus"), "Generate key")],
   }, read.node);
 
   /** @param {Key} key */
@@ -41,9 +41,9 @@ export function keysCard() {
       el("small", null, `Made ${when(key.created)}${key.createdBy ? ` by ${makerOf(key.createdBy)}` : ""} · `, used),
       el("span", { class: "ends" }, may("manager")
         ? menuButton({ class: "btn plain icon small", "aria-label": `Actions for ${key.name}` }, [icon("more")], () => [
-          { label: "Replace by another key", icon: "reload", onselect: () => void regenerate(key, read.reload) },
+          { label: "Replace by another key", icon: "reload", changes: "manager", onselect: () => void regenerate(key, read.reload) },
           null,
-          { label: "Revoke", icon: "trash", danger: true, onselect: () => void revoke(key, read.reload) },
+          { label: "Revoke", icon: "trash", danger: true, changes: "manager", onselect: () => void revoke(key, read.reload) },
         ])
         : null));
   }

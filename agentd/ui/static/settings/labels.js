@@ -26,7 +26,7 @@ export function page() {
   }, read.node));
 
   function addButton() {
-    return el("button", { class: "btn main", onclick: () => void edit(null, reload) }, icon("plus"), "Add a label");
+    return el("button", { class: "btn main", changes: "manager", onclick: () => void edit(null, reload) }, icon("plus"), "Add a label");
   }
 
   /** @param {Label} label */
@@ -36,8 +36,8 @@ export function page() {
       el("small", null, counted(label.chats, "chat")),
       mayChange
         ? el("span", { class: "ends" }, menuButton({ class: "btn plain icon small", "aria-label": `Actions for ${label.name}` }, [icon("more")], () => [
-          { label: "Edit", icon: "pencil", onselect: () => void edit(label, reload, (color) => void recolor(label, color)) },
-          { label: "Delete", icon: "trash", danger: true, onselect: () => void drop(label) },
+          { label: "Edit", icon: "pencil", changes: "manager", onselect: () => void edit(label, reload, (color) => void recolor(label, color)) },
+          { label: "Delete", icon: "trash", danger: true, changes: "manager", onselect: () => void drop(label) },
         ]))
         : null);
   }

@@ -35,7 +35,7 @@ export function page() {
     return [
       card({
         title: "MCP servers", text: "Agents use the tools and resources of these servers. They are in mcp.yml; each call is asked about, unless it needs no approval.",
-        actions: [el("button", { class: "btn main", onclick: () => void editServer(null, reload) }, icon("plus"), "Add a server")],
+        actions: [el("button", { class: "btn main", changes: "administrator", onclick: () => void editServer(null, reload) }, icon("plus"), "Add a server")],
       },
         problems.map((problem) => el("div", { class: "inside" }, failureLine(new Error(problem)))),
         servers.length
@@ -55,11 +55,11 @@ export function page() {
       one.enabled && state?.problem ? el("small", { class: "bad" }, state.problem, state.at ? [" (", agoTime(state.at), ")"] : "") : null,
       el("span", { class: "ends" }, stateOf(one, state),
         menuButton({ class: "btn plain icon small", "aria-label": `Actions for ${one.name}` }, [icon("more")], () => [
-          { label: "Try it out", icon: "check", note: "Starts or calls it, and lists its tools", onselect: () => void tryOut(one) },
-          { label: "Edit", icon: "pencil", onselect: () => void editServer(one, reload) },
-          { label: one.enabled ? "Switch off" : "Switch on", icon: one.enabled ? "pause" : "play", onselect: () => void act(() => put(at(one), { ...one, enabled: !one.enabled })) },
+          { label: "Try it out", icon: "check", note: "Starts or calls it, and lists its tools", changes: "administrator", onselect: () => void tryOut(one) },
+          { label: "Edit", icon: "pencil", changes: "administrator", onselect: () => void editServer(one, reload) },
+          { label: one.enabled ? "Switch off" : "Switch on", icon: one.enabled ? "pause" : "play", changes: "administrator", onselect: () => void act(() => put(at(one), { ...one, enabled: !one.enabled })) },
           null,
-          { label: "Remove", icon: "trash", danger: true, onselect: () => void drop(one) },
+          { label: "Remove", icon: "trash", danger: true, changes: "administrator", onselect: () => void drop(one) },
         ])));
   }
 
@@ -85,7 +85,7 @@ export function page() {
       one.isPresent && one.decision === "allowed" && state?.problem ? el("small", { class: "bad" }, state.problem) : null,
       el("span", { class: "ends" },
         decisionState(one),
-        one.decision === "undecided" ? null : el("button", { class: "btn small", onclick: () => void withdraw(one), "aria-label": `Withdraw the decision about ${one.name}` }, "Withdraw")));
+        one.decision === "undecided" ? null : el("button", { class: "btn small", changes: "administrator", onclick: () => void withdraw(one), "aria-label": `Withdraw the decision about ${one.name}` }, "Withdraw")));
   }
 
   /** @param {ProjectServer} one */

@@ -23,7 +23,7 @@ export function page() {
     title: "Models", text: "The models that chats can use; a chat without one uses the default. They are in models.yml.",
     actions: [
       el("button", { class: "btn", onclick: reload }, icon("reload"), "Check again"),
-      isAdmin ? el("button", { class: "btn main", onclick: () => void editModel(null, reload) }, icon("plus"), "Add a model") : null,
+      isAdmin ? el("button", { class: "btn main", changes: "administrator", onclick: () => void editModel(null, reload) }, icon("plus"), "Add a model") : null,
     ],
   }, read.node));
 
@@ -37,7 +37,7 @@ export function page() {
       found.models.length
         ? longList(found.models, (model) => `${model.name} ${model.engine} ${model.model} ${model.supplier}`, modelRow, "models")
         : emptyState("cube", "No models yet", "The built-in offline engine lists, reads, searches and runs commands. A model, or an installed coding agent, does the rest.",
-          isAdmin ? el("button", { class: "btn main", onclick: () => void editModel(null, reload) }, "Add a model") : null));
+          isAdmin ? el("button", { class: "btn main", changes: "administrator", onclick: () => void editModel(null, reload) }, "Add a model") : null));
   }
 
   /** @param {ListedModel} model */
@@ -52,14 +52,12 @@ export function page() {
         el("span", { class: model.available ? "state good" : "state need" }, dot(model.available ? "good" : "need"), model.available ? "Ready" : "Not ready"),
         may("manager")
           ? menuButton({ class: "btn plain icon small", "aria-label": `Actions for ${model.name}` }, [icon("more")], () => [
-            { label: "Make it the default", icon: "check", disabled: model.default, onselect: () => void choose(model.name) },
-            model.default ? { label: "No default", onselect: () => void choose("") } : false,
-            ...(isAdmin ? [
-              { label: "Edit", icon: "pencil", onselect: () => void editModel(model.name, reload) },
-              null,
-              { label: "Remove", icon: "trash", danger: true, disabled: model.default, note: model.default ? "Choose another default first" : "",
-                onselect: () => void removeModel(model.name) },
-            ] : []),
+            { label: "Make it the default", icon: "check", disabled: model.default, changes: "manager", onselect: () => void choose(model.name) },
+            model.default ? { label: "No default", changes: "manager", onselect: () => void choose("") } : false,
+            { label: "Edit", icon: "pencil", changes: "administrator", onselect: () => void editModel(model.name, reload) },
+            isAdmin && null,
+            { label: "Remove", icon: "trash", danger: true, disabled: model.default, note: model.default ? "Choose another default first" : "",
+              changes: "administrator", onselect: () => void removeModel(model.name) },
           ])
           : null));
   }

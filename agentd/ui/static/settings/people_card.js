@@ -23,7 +23,7 @@ export function peopleCard() {
   const { reload } = read;
   return card({
     title: "People", text: "The people who can sign in to this interface. A changed role or password signs them out.",
-    actions: [el("button", { class: "btn", onclick: () => void add(reload) }, icon("plus"), "Add a person")],
+    actions: [el("button", { class: "btn", changes: "administrator", onclick: () => void add(reload) }, icon("plus"), "Add a person")],
   }, read.node);
 
   /** @param {Person} person */
@@ -33,13 +33,13 @@ export function peopleCard() {
       el("span", { class: "name" }, el("b", null, person.name), mine ? el("span", { class: "chip" }, "you") : null),
       el("small", null, `${person.role}: ${MAY[person.role]}`),
       el("span", { class: "ends" }, menuButton({ class: "btn plain icon small", "aria-label": `Actions for ${person.name}` }, [icon("more")], () => [
-        ...ROLES.map((role) => ({ label: `Role: ${role}`, note: MAY[role], checked: role === person.role, disabled: mine && role !== person.role,
-          onselect: () => void change(person, { role }) })),
+        ...ROLES.map((role) => /** @type {import("../parts/menu.js").Item} */ ({ label: `Role: ${role}`, note: MAY[role], checked: role === person.role, disabled: mine && role !== person.role,
+          changes: "administrator", onselect: () => void change(person, { role }) })),
         null,
-        { label: "Set a password", icon: "key", disabled: mine, note: mine ? "Yours: under You" : "", onselect: () => void setPassword(person) },
+        { label: "Set a password", icon: "key", disabled: mine, note: mine ? "Yours: under You" : "", changes: "administrator", onselect: () => void setPassword(person) },
         { label: "Logins…", icon: "eye", onselect: () => void showSessionsOf(person.name) },
-        { label: "Sign out everywhere", icon: "out", onselect: () => void signOut(person) },
-        { label: "Remove", icon: "trash", danger: true, disabled: mine, onselect: () => void removePerson(person) },
+        { label: "Sign out everywhere", icon: "out", changes: "administrator", onselect: () => void signOut(person) },
+        { label: "Remove", icon: "trash", danger: true, disabled: mine, changes: "administrator", onselect: () => void removePerson(person) },
       ])));
   }
 

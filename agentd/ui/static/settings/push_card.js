@@ -46,7 +46,7 @@ function show(status, here, reload) {
   const on = here && status.subscribed;
   return el("div", { class: "notified" },
     el("p", { role: "status" }, on ? "This device is notified until it is signed out." : "This device is not notified."),
-    el("button", { class: on ? "btn" : "btn main", disabled: () => busy.value, onclick: () => void change() },
+    el("button", { class: on ? "btn" : "btn main", changes: "viewer", disabled: () => busy.value, onclick: () => void change() },
       icon("inbox"), on ? "Stop notifying this device" : "Notify this device"));
 }
 

@@ -49,7 +49,7 @@ function sessionList(path) {
       el("small", null, [login.address, used, login.byCode ? "by a code or link" : ""].filter(Boolean).join(" · "), " · since ",
         el("time", { datetime: login.createdAt }, fullTime(login.createdAt))),
       login.current ? null : el("span", { class: "ends" },
-        el("button", { class: "btn", "aria-label": `End the login of ${login.device}, ${login.address}`, onclick: () => void end(login) }, "End")));
+        el("button", { class: "btn", changes: "viewer", "aria-label": `End the login of ${login.device}, ${login.address}`, onclick: () => void end(login) }, "End")));
   }
 
   /** @param {Login} login */

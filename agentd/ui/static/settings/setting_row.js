@@ -91,7 +91,7 @@ export function settingRow(name, settings, drafts, clear) {
           el("button", { class: "btn small", onclick: () => type(textOf(now.peek())) }, "Take that"))
         : null,
       () => allowed && now.value.file !== null && now.value.source.startsWith("agentd.yml")
-        ? el("button", { class: "textlink", onclick: () => void clear(name) }, `Back to the default${defaultText(now.value)}`)
+        ? el("button", { class: "textlink", changes: first.role, onclick: () => void clear(name) }, `Back to the default${defaultText(now.value)}`)
         : null,
       allowed ? null : el("small", { class: "textlink" }, "Only an administrator may change this.")));
 }

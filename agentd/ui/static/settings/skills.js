@@ -1,6 +1,6 @@
 /** The skills that chats can be given: their order, their colours, and the one that is offered first. */
 
-import { get, may, put } from "../core/api.js";
+import { get, put } from "../core/api.js";
 import { el, icon } from "../core/el.js";
 import { openDialog } from "../parts/dialog.js";
 import { emptyState, loaded } from "../parts/frame.js";
@@ -42,13 +42,11 @@ export function page() {
       el("small", null, el("code", null, skill.source)),
       el("span", { class: "ends" }, menuButton({ class: "btn plain icon small", "aria-label": `Actions for ${skill.name}` }, [icon("more")], () => [
         { label: "Read", icon: "file", onselect: () => void openSkill(skill.name) },
-        ...(may("manager") ? [
-          { label: "Colour", icon: "tag", onselect: () => void recolor(skill) },
-          { label: skill.default ? "No default" : "Make it the default", icon: "check",
-            onselect: () => void change({ default: skill.default ? "none" : skill.name }, skill.default ? "No skill is the default" : `${skill.name} is the default`) },
-          { label: "Move up", icon: "up", disabled: at === 0, onselect: () => void move(at, at - 1) },
-          { label: "Move down", icon: "down", disabled: at === known.length - 1, onselect: () => void move(at, at + 1) },
-        ] : []),
+        { label: "Colour", icon: "tag", changes: "manager", onselect: () => void recolor(skill) },
+        { label: skill.default ? "No default" : "Make it the default", icon: "check",
+          changes: "manager", onselect: () => void change({ default: skill.default ? "none" : skill.name }, skill.default ? "No skill is the default" : `${skill.name} is the default`) },
+        { label: "Move up", icon: "up", disabled: at === 0, changes: "manager", onselect: () => void move(at, at - 1) },
+        { label: "Move down", icon: "down", disabled: at === known.length - 1, changes: "manager", onselect: () => void move(at, at + 1) },
       ])));
   }
 

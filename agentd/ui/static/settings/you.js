@@ -31,8 +31,8 @@ export function page() {
 function who() {
   const me = session.peek();
   return card({ title: me?.user || "Signed in", actions: [
-    el("button", { class: "btn", onclick: () => void signOut() }, icon("out"), "Sign out"),
-    el("button", { class: "btn", onclick: () => void signOutEverywhere() }, "Sign out everywhere"),
+    el("button", { class: "btn", changes: "viewer", onclick: () => void signOut() }, icon("out"), "Sign out"),
+    el("button", { class: "btn", changes: "viewer", onclick: () => void signOutEverywhere() }, "Sign out everywhere"),
   ] },
   el("div", { class: "inside" }, el("dl", { class: "pair" },
     el("dt", null, "Role"), el("dd", null, ROLES[me?.role ?? "nobody"]),
@@ -67,7 +67,7 @@ async function signOutEverywhere() {
 function look() {
   return card({ title: "Look" }, el("div", { class: "inside" },
     el("div", { class: "swatches", role: "group", "aria-label": "Look" }, LOOKS.map(({ name, label, look: kind }) =>
-      el("button", { type: "button", "aria-pressed": () => String(theme.value === name), onclick: () => setTheme(name) },
+      el("button", { changes: "viewer", type: "button", "aria-pressed": () => String(theme.value === name), onclick: () => setTheme(name) },
         el("span", { class: `swatch ${kind}`, "aria-hidden": "true" }, el("i"), el("span")), label)))));
 }
 

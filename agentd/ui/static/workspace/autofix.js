@@ -1,6 +1,6 @@
 /** Auto-fix: failed builds are given to the agent, in a chat, a few times in a row. */
 
-import { ApiError, get, may, post, sendInOrder } from "../core/api.js";
+import { ApiError, get, post, sendInOrder } from "../core/api.js";
 import { el, icon } from "../core/el.js";
 import * as live from "../core/live.js";
 import { link } from "../core/router.js";
@@ -96,7 +96,7 @@ function chatChoice(chatId, change) {
   const offered = [...chats.peek().values()].sort((one, other) => other.updatedAt.localeCompare(one.updatedAt)).slice(0, OFFERED);
   const rows = offered.some((chat) => chat.chatId === chatId) ? offered : [...offered, { chatId, title: chats.peek().get(chatId)?.title ?? `Chat ${chatId}` }];
   return el("label", { class: "labelled" }, el("span", null, "In the chat"),
-    el("span", { class: "picker" }, el("select", { class: "input", disabled: !may("manager"), onchange: (/** @type {Event} */ event) => change({ chatId: Number(/** @type {HTMLSelectElement} */ (event.target).value) }) },
+    el("span", { class: "picker" }, el("select", { class: "input", changes: "manager", onchange: (/** @type {Event} */ event) => change({ chatId: Number(/** @type {HTMLSelectElement} */ (event.target).value) }) },
       rows.map((chat) => el("option", { value: String(chat.chatId), selected: chat.chatId === chatId }, chat.title || `Chat ${chat.chatId}`))), icon("down")));
 }
 
@@ -106,7 +106,7 @@ function chatChoice(chatId, change) {
  */
 function triesChoice(tries, change) {
   return el("label", { class: "labelled tries" }, el("span", null, "Tries in a row"),
-    el("input", { class: "input", type: "number", min: 1, max: MOST_TRIES, value: String(tries), disabled: !may("manager"),
+    el("input", { class: "input", type: "number", min: 1, max: MOST_TRIES, value: String(tries), changes: "manager",
       onchange: (/** @type {Event} */ event) => {
         const input = /** @type {HTMLInputElement} */ (event.target);
         if (input.checkValidity() && input.value) change({ tries: input.valueAsNumber });
@@ -127,7 +127,7 @@ function newest() {
 function toggle(label, isOn, change) {
   return el("input", {
     type: "checkbox", role: "switch", class: "switch", "aria-label": label, checked: isOn,
-    disabled: () => !may("manager") || live.state.value === "lost",
+    changes: "manager",
     onchange: (/** @type {Event} */ event) => {
       const input = /** @type {HTMLInputElement} */ (event.target);
       const wanted = input.checked;

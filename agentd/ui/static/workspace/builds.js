@@ -1,8 +1,7 @@
 /** Builds: their last runs, what was wrong, what they say, and whether the agent fixes them. */
 
-import { ApiError, get, may, post } from "../core/api.js";
+import { ApiError, canChange, get, may, post } from "../core/api.js";
 import { el, icon } from "../core/el.js";
-import * as live from "../core/live.js";
 import { computed, effect, signal } from "../core/signals.js";
 import { agoTime, duration, fullTime, now, ticking } from "../core/time.js";
 import { addKeys } from "../parts/keys.js";
@@ -84,15 +83,14 @@ function buildDetail(name, build, jobs, autofix) {
   const stop = () => jobs.act(name, {}, () => post(`/api/build/stop/${url}`));
   const output = jobOutput({ name, path: "/api/build/output", event: "buildOutput", resumes: false });
   reloadWith(build, output.reload);
-  addKeys([{ keys: "R", label: "Run the build", run: () => may("manager") && !running.peek() && void run() }]);
-  const lost = () => live.state.value === "lost";
+  addKeys([{ keys: "R", label: "Run the build", run: () => canChange() && !running.peek() && void run() }]);
   return el("article", { class: "job" },
     el("header", { class: "job-head" },
       el("div", { class: "titles" }, el("h2", null, name), stateLine(computed(() => stateOf(build.value)))),
       el("span", { class: "grow" }),
       () => (!may("manager") ? el("small", { class: "note-role" }, "Managers run builds") : running.value
-        ? el("button", { class: "btn stop", disabled: lost, onclick: () => void stop() }, icon("stop"), "Stop")
-        : el("button", { class: "btn main", disabled: lost, onclick: () => void run() }, icon("play"), "Run", el("kbd", null, "R")))),
+        ? el("button", { class: "btn stop", changes: "manager", onclick: () => void stop() }, icon("stop"), "Stop")
+        : el("button", { class: "btn main", changes: "manager", onclick: () => void run() }, icon("play"), "Run", el("kbd", null, "R")))),
     facts(() => {
       const { started, ended, startedBy, exitCode, size, omitted } = build.value;
       return [

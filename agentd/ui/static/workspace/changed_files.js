@@ -4,7 +4,6 @@ import { get, may, post } from "../core/api.js";
 import { el, icon } from "../core/el.js";
 import { list } from "../core/list.js";
 import { link } from "../core/router.js";
-import * as live from "../core/live.js";
 import { computed, effect, signal } from "../core/signals.js";
 import { diffBox, diffCounts, parseDiff } from "../parts/diff.js";
 import { openDialog } from "../parts/dialog.js";
@@ -21,11 +20,6 @@ import { keyOf, letterOf, rowsOf } from "./repository.js";
 const MOST_ROWS = 300;
 await loadStyle("workspace");
 
-/** Whether changes can be sent now. */
-export function isReachable() {
-  return live.state.value !== "lost";
-}
-
 /**
  * The files of one side, under a heading with what can be done to all.
  * @param {Repository} repository
@@ -38,7 +32,7 @@ export function fileSection(repository, side, title, { chosen, choose }) {
   const most = signal(MOST_ROWS);
   const deed = side === "staged" ? "unstage" : "stage";
   const label = deed === "stage" ? "Stage" : "Unstage";
-  const all = () => el("button", { class: "btn plain small", disabled: () => !isReachable(), onclick: () => void repository.move(deed, rows.peek().slice(0, 1000)) }, `${label} all`);
+  const all = () => el("button", { class: "btn plain small", changes: "manager", onclick: () => void repository.move(deed, rows.peek().slice(0, 1000)) }, `${label} all`);
   const files = el("ul", { class: "changed-files" });
   list(files, () => rows.value.slice(0, most.value), keyOf, (row) => el("li", null,
     el("button", { class: "file", "data-id": keyOf(row.peek()), "aria-current": () => (chosen() === keyOf(row.value) ? "true" : null), title: row.peek().before ? `${row.peek().before} → ${row.peek().path}` : row.peek().path,
@@ -49,10 +43,10 @@ export function fileSection(repository, side, title, { chosen, choose }) {
       const found = repository.counts.value.get(keyOf(row.value));
       return found ? el("span", { class: "d" }, diffCounts(found)) : null;
     }),
-    may("manager") ? el("button", { class: "btn plain icon small act", disabled: () => !isReachable(), "aria-label": `${label} ${row.peek().path}`, title: label,
-      onclick: () => void repository.move(deed, [row.peek()]) }, deed === "stage" ? icon("plus") : minus()) : null));
+    el("button", { class: "btn plain icon small act", changes: "manager", "aria-label": `${label} ${row.peek().path}`, title: label,
+      onclick: () => void repository.move(deed, [row.peek()]) }, deed === "stage" ? icon("plus") : minus())));
   return el("section", { class: "side-section", hidden: () => !rows.value.length, "aria-label": title },
-    el("h2", { class: "group" }, title, " ", el("span", { class: "num" }, () => rows.value.length), el("span", { class: "grow" }), may("manager") ? all() : null),
+    el("h2", { class: "group" }, title, " ", el("span", { class: "num" }, () => rows.value.length), el("span", { class: "grow" }), all()),
     files,
     () => (rows.value.length > most.value ? el("button", { class: "btn plain small more", onclick: () => (most.value += MOST_ROWS) }, `${rows.value.length - most.value} more files`) : null));
 }
@@ -166,7 +160,7 @@ export async function commitDialog(repository) {
     status.hooks.length ? el("label", { class: "check" }, hooks, el("span", null, `Run the repository's hooks (${status.hooks.join(", ")})`)) : null,
     el("div", { class: "commit-failure" }, () => (failed.value ? failure(failed.value) : null)),
     el("footer", null, el("button", { class: "btn", type: "button", onclick: () => close() }, "Cancel"),
-      el("button", { class: "btn main", disabled: () => busy.value || !isReachable() }, icon("check"), () => (busy.value ? "Committing…" : "Commit"))))];
+      el("button", { class: "btn main", changes: "manager", disabled: () => busy.value }, icon("check"), () => (busy.value ? "Committing…" : "Commit"))))];
   });
 }
 

@@ -1,13 +1,13 @@
 /** Changes: what is not committed, file by file; lines commented on, files staged, commits made. */
 
-import { may } from "../core/api.js";
+import { canChange } from "../core/api.js";
 import { el, icon } from "../core/el.js";
 import { link, query, setQuery } from "../core/router.js";
 import { computed, signal } from "../core/signals.js";
 import { emptyState, failure } from "../parts/frame.js";
 import { addKeys } from "../parts/keys.js";
 import { tabs } from "../parts/tabs.js";
-import { branchChip, commitDialog, fileChanges, fileSection, isReachable } from "./changed_files.js";
+import { branchChip, commitDialog, fileChanges, fileSection } from "./changed_files.js";
 import { allRows, followRepository, keyOf } from "./repository.js";
 
 /** @typedef {import("./repository.js").Row} Row */
@@ -34,9 +34,9 @@ export function page() {
   };
   const toggle = () => {
     const row = rows.peek().find((one) => keyOf(one) === shown.peek());
-    if (row && may("manager")) void repository.move(row.side === "staged" ? "unstage" : "stage", [row]);
+    if (row && canChange()) void repository.move(row.side === "staged" ? "unstage" : "stage", [row]);
   };
-  const commit = () => may("manager") && rows.peek().length && void commitDialog(repository);
+  const commit = () => canChange() && rows.peek().length && void commitDialog(repository);
   addKeys([
     { keys: "[", label: "Previous file", run: () => step(-1) },
     { keys: "]", label: "Next file", run: () => step(1) },
@@ -58,7 +58,7 @@ export function page() {
   const body = el("div", { class: "frame workspace" },
     el("header", { class: "bar" }, el("h1", { class: "hidden" }, "Changes"), tabs("/workspace/changes"), el("span", { class: "grow" }), branchChip(repository),
       el("button", { class: "btn plain icon", "aria-label": "Read again", title: "Read again", onclick: () => void repository.reload() }, icon("reload")),
-      () => (may("manager") && rows.value.length ? el("button", { class: "btn main", disabled: () => !isReachable(), onclick: () => void commit() }, icon("check"), "Commit…") : null)),
+      () => (rows.value.length ? el("button", { class: "btn main", changes: "manager", onclick: () => void commit() }, icon("check"), "Commit…") : null)),
     () => {
       if (repository.error.value) return failure(repository.error.value, () => void repository.reload());
       if (!repository.status.value) return slow.value ? el("div", { class: "skeleton page", role: "status", "aria-label": "Loading" }, el("i"), el("i"), el("i")) : null;

@@ -1,13 +1,12 @@
 /** Beside a chat: what is changed in the workspace, with comments that join this chat's draft. */
 
-import { may } from "../core/api.js";
 import { el, icon } from "../core/el.js";
 import { link } from "../core/router.js";
 import { computed } from "../core/signals.js";
 import { diffCounts } from "../parts/diff.js";
 import { openDialog } from "../parts/dialog.js";
 import { failure } from "../parts/frame.js";
-import { branchChip, commitDialog, fileChanges, fileSection, isReachable } from "./changed_files.js";
+import { branchChip, commitDialog, fileChanges, fileSection } from "./changed_files.js";
 import { allRows, followRepository } from "./repository.js";
 
 /** @typedef {import("./repository.js").Row} Row */
@@ -32,6 +31,6 @@ export function changesPanel(insert) {
     fileSection(repository, "conflicts", "Conflicts", choice), fileSection(repository, "staged", "Staged", choice),
     fileSection(repository, "changed", "Changed", choice), fileSection(repository, "untracked", "New, not tracked", choice),
     el("div", { class: "acts" },
-      () => (may("manager") && rows.value.length ? el("button", { class: "btn small", disabled: () => !isReachable(), onclick: () => void commitDialog(repository) }, icon("check"), "Commit…") : null),
+      () => (rows.value.length ? el("button", { class: "btn small", changes: "manager", onclick: () => void commitDialog(repository) }, icon("check"), "Commit…") : null),
       el("a", { class: "btn plain small", href: link("/workspace/changes") }, "Review all")));
 }

@@ -1,8 +1,7 @@
 /** Deployments: what runs, since when, what went wrong, and what it says. */
 
-import { get, may, post } from "../core/api.js";
+import { canChange, get, may, post } from "../core/api.js";
 import { el, icon } from "../core/el.js";
-import * as live from "../core/live.js";
 import { computed } from "../core/signals.js";
 import { agoTime, duration, fullTime, ticking } from "../core/time.js";
 import { addKeys } from "../parts/keys.js";
@@ -68,7 +67,6 @@ function stateOf({ state, crashLoop, failures }) {
 function deploymentDetail(name, deployment, jobs) {
   const url = encodeURIComponent(name);
   const isUp = computed(() => ["starting", "running", "unhealthy", "waiting"].includes(deployment.value.state));
-  const lost = () => live.state.value === "lost";
   /**
    * @param {"start" | "stop" | "restart"} verb
    * @param {Deployment["state"]} guess
@@ -77,15 +75,15 @@ function deploymentDetail(name, deployment, jobs) {
   const start = () => void send("start", "starting");
   const stop = () => void send("stop", "stopping");
   const restart = () => void send("restart", "stopping");
-  addKeys([{ keys: "R", label: "Start or restart the deployment", run: () => may("manager") && (isUp.peek() ? restart() : start()) }]);
+  addKeys([{ keys: "R", label: "Start or restart the deployment", run: () => canChange() && (isUp.peek() ? restart() : start()) }]);
   return el("article", { class: "job" },
     el("header", { class: "job-head" },
       el("div", { class: "titles" }, el("h2", null, name), stateLine(computed(() => stateOf(deployment.value)))),
       el("span", { class: "grow" }),
       () => (!may("manager") ? el("small", { class: "note-role" }, "Managers start and stop deployments") : isUp.value
-        ? [el("button", { class: "btn", disabled: lost, onclick: restart }, icon("reload"), "Restart"),
-          el("button", { class: "btn stop", disabled: lost, onclick: stop }, icon("stop"), "Stop")]
-        : el("button", { class: "btn main", disabled: () => lost() || deployment.value.state === "stopping", onclick: start }, icon("play"), "Start", el("kbd", null, "R")))),
+        ? [el("button", { class: "btn", changes: "manager", onclick: restart }, icon("reload"), "Restart"),
+          el("button", { class: "btn stop", changes: "manager", onclick: stop }, icon("stop"), "Stop")]
+        : el("button", { class: "btn main", changes: "manager", disabled: () => deployment.value.state === "stopping", onclick: start }, icon("play"), "Start", el("kbd", null, "R")))),
     facts(() => {
       const { started, ended, pid, exitCode, restarts } = deployment.value;
       return [

@@ -9,7 +9,7 @@ import { confirm, openDialog } from "../parts/dialog.js";
 import { failure, loaded } from "../parts/frame.js";
 import { menuButton } from "../parts/menu.js";
 import { toast } from "../parts/toast.js";
-import { isReachable, splitPath } from "./changed_files.js";
+import { splitPath } from "./changed_files.js";
 import { commentOn } from "./comments.js";
 
 /** @typedef {import("../api.d.ts").WorktreeView} Worktree */
@@ -80,13 +80,13 @@ export function worktreePanel(chat, insert) {
 
   /** @param {Worktree} tree */
   const buttons = (tree) => el("div", { class: "acts" },
-    el("button", { class: "btn main small", disabled: () => !isReachable() || Boolean(busy.value) || chat.working.value || !(tree.ahead || tree.uncommitted) || !tree.into,
+    el("button", { class: "btn main small", changes: "manager", disabled: () => Boolean(busy.value) || chat.working.value || !(tree.ahead || tree.uncommitted) || !tree.into,
       onclick: () => void merge(tree) }, icon("branch"), () => (busy.value === "merge" ? "Merging…" : `Merge into ${tree.into || "…"}`)),
-    tree.behind ? el("button", { class: "btn small", disabled: () => !isReachable() || Boolean(busy.value) || chat.working.value, onclick: () => void rebase() }, () => (busy.value === "rebase" ? "Rebasing…" : "Rebase")) : null,
+    tree.behind ? el("button", { class: "btn small", changes: "manager", disabled: () => Boolean(busy.value) || chat.working.value, onclick: () => void rebase() }, () => (busy.value === "rebase" ? "Rebasing…" : "Rebase")) : null,
     el("span", { class: "grow" }),
-    menuButton({ class: "btn plain icon small", "aria-label": "More about the work tree", disabled: () => chat.working.value }, [icon("more")], () => [
-      { label: "Keep the branch only", icon: "pin", disabled: tree.step === "planned", onselect: () => void keep() },
-      { label: "Drop", icon: "trash", danger: true, onselect: () => void drop() },
+    menuButton({ class: "btn plain icon small", changes: "manager", "aria-label": "More about the work tree", disabled: () => chat.working.value }, [icon("more")], () => [
+      { label: "Keep the branch only", icon: "pin", disabled: tree.step === "planned", changes: "manager", onselect: () => void keep() },
+      { label: "Drop", icon: "trash", danger: true, changes: "manager", onselect: () => void drop() },
     ]));
 
   /** @param {Seen} told */

@@ -1,0 +1,213 @@
+"""Each page while the daemon does not answer, is slow, or fails."""
+
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.support.paths import REPOSITORY
+from tests.ui.gateway_site import GatewaySite, open_gateway
+from tests.ui.support import DESK, PHONE, Person, TalkingEngine, person
+from tests.ui.test_every_page import fill, wait_until_loaded
+
+from playwright.sync_api import Browser, Page, Route, expect  # isort: skip
+
+PAGES = [
+    path
+    for path in re.findall(
+        r'\{ path: "([^"]+)"', (REPOSITORY / "agentd/ui/static/pages.js").read_text()
+    )
+    if path != "/login"  # which reads nothing
+]
+CHANGES = {
+    "/:chatId": {"Allow A", "Always…", "Edit", "Hold all", "More for this prompt", "Pause", "Stop"},
+    "/inbox": {"Allow A", "Deny D"},
+    "/workspace/changes": {"Commit…", "Stage all", "Stage new.txt"},
+    "/workspace/builds": {"Auto-fix of app", "Run R"},
+    "/workspace/deployments": {"Start R"},
+    "/schedules": {"Add a schedule", "Actions for digest: Run now", "Actions for digest: Delete"},
+    "/chats": {"Chat actions: Rename", "Chat actions: Label: bug", "Chat actions: Pin"},
+    "/settings/you": {"Dark", "Change password", "Sign out"},
+    "/settings/labels": {"Add a label", "Actions for bug: Edit"},
+    "/settings/mcp-servers": {"Add a server", "Actions for docs: Remove"},
+    "/settings/configuration": {"Generate key", "Add a person"},
+    "/gateway/channels/:name": {"Check", "Edit"},
+    "/gateway/keys": {"New key", "Actions for laptop: Reissue", "Actions for laptop: Disable"},
+    "/gateway/settings": {"Save"},
+}
+"""Some of what each page changes; what else is disabled has its name not in ``READS``."""
+READS = re.compile(
+    r"Attach files|Work tree|Output schema|Model: .*|(What|Which) .*\?"  # of a prompt, which waits
+    r"|Changes|Details|Outline|Close the panel|Ran .*|More|Search|Notify me of questions"
+    r"|Chat actions(: (Export as .*|Find in this chat))?|[AMD?] [\w./-]+|Read again|Look again"
+    r"|Actions for [^:]*(: (Check|Its requests|Logins…|Read))?|Select several|Check again"
+    r"|\d+ [dhy]|Custom|As table|Day|Model|Engine|Chat|Skill|Label|Who|Spend|Tokens|Turns"
+    r"|All|Keys|Owners|Tags|Errors|Warnings|Info|[a-z_]+|Download as CSV|Filter|Hold"
+    r"|Close the request|Copy the id|.* No runs so far"
+)
+"""What only reads, chooses what is shown, or belongs to a prompt."""
+
+SILENT = {"/", "/settings", "/gateway/reprice"}
+"""Pages that read nothing before they are shown, and the address that leads to another."""
+FAILURE = {"error": "Unavailable", "message": "The disk is full", "details": "No space is left."}
+
+KEEP_STREAMS = """
+window.streams = [];
+window.EventSource = class extends EventSource {
+  constructor(...given) { super(...given); streams.push(this); }
+};"""
+BREAK = """() => streams.forEach((one) => {
+  one.close();
+  one.dispatchEvent(new Event('error'));
+})"""
+"""Ends the streams as a connection that breaks does; a browser that is set offline keeps them."""
+USABLE = """(root) => [...document.querySelectorAll(
+    `${root} :is(button, [role=switch])`)]
+  .filter((one) => one.checkVisibility() && !one.disabled)
+  .map((one) => (one.getAttribute('aria-label') || one.innerText).trim().replace(/\\s+/g, ' '))"""
+EXPLAINED = """() => [...document.querySelectorAll('main button:disabled')]
+  .filter((one) => one.title.startsWith('agentd does not answer')).length"""
+
+
+@pytest.fixture(scope="module")
+def full(tmp_path_factory: pytest.TempPathFactory, talking: TalkingEngine) -> Iterator[GatewaySite]:
+    """A daemon that has something to show on each page."""
+    folder = tmp_path_factory.mktemp("full")
+    (folder / "config").mkdir()
+    (folder / "config" / "builds.yml").write_text("builds:\n  app: {command: [make]}\n")
+    (folder / "config" / "deployments.yml").write_text(
+        "deployments:\n  web: {command: [sleep, '1000']}\n"
+    )
+    with open_gateway(folder, engine=talking) as opened:
+        opened.ask()
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def places(full: GatewaySite, talking: TalkingEngine) -> dict[str, str]:
+    """What to open for each page."""
+    chats = fill(full.serving, talking)
+    workspace = Path(full.serving.settings.workspace)
+    subprocess.run(["git", "init", "-q", workspace], check=True)
+    (workspace / "new.txt").write_text("new\n")
+    named = {
+        "/:chatId": chats["asks"],
+        "/gateway/requests/:id": f"/gateway/requests/{full.requests()[0]['id']}",
+        "/gateway/channels/:name": "/gateway/channels/chat",
+        "/gateway/models/:name": "/gateway/models/by-chat",
+        "/gateway/keys/:id": f"/gateway/keys/{full.ids['laptop']}",
+        "/gateway/reports/:name": "/gateway/reports/latency",
+    }
+    return {path: named.get(path, path) for path in PAGES}
+
+
+@pytest.fixture
+def reader(browser: Browser, full: GatewaySite) -> Iterator[Person]:
+    with person(browser, full.serving) as somebody:
+        somebody.context.add_init_script(KEEP_STREAMS)
+        yield somebody
+
+
+def list_usable(page: Page) -> set[str]:
+    """Name what can be pressed on the page, and in the first menu of each kind."""
+    found = set(page.evaluate(USABLE, "main"))
+    for label in ("Chat actions", "Actions for"):
+        button = page.locator(f"main [aria-haspopup=menu][aria-label^='{label}']:enabled").first
+        if button.count():
+            button.click()
+            page.locator(".menu").wait_for()
+            name = button.get_attribute("aria-label")
+            found |= {f"{name}: {item}" for item in page.evaluate(USABLE, ".menu")}
+            page.keyboard.press("Escape")
+            expect(page.locator(".menu")).to_have_count(0)
+    return found
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_nothing_can_be_changed_while_the_daemon_does_not_answer(
+    reader: Person, places: dict[str, str], path: str
+) -> None:
+    page = reader.open(places[path])
+    wait_until_loaded(page)
+    before = list_usable(page)
+    assert not CHANGES.get(path, set()) - before, before
+    page.context.set_offline(True)
+    page.evaluate(BREAK)
+    expect(page.get_by_text("agentd does not answer · trying again")).to_be_visible()
+    left = list_usable(page)
+    assert not CHANGES.get(path, set()) & left
+    assert {name for name in left if not READS.fullmatch(name)} == set()
+    if path in CHANGES and path != "/chats":
+        assert page.evaluate(EXPLAINED)
+    page.context.set_offline(False)
+    expect(page.locator(".banner")).to_have_count(0)
+    wait_until_loaded(page)
+    assert list_usable(page) == before
+
+
+class Answers:
+    """What the daemon's API answers to a page: nothing yet, that it fails, or what it has."""
+
+    def __init__(self, page: Page) -> None:
+        self._held: list[Route] = []
+        self._mode = "hold"
+        page.route("**/api/**", self._answer)
+
+    def _answer(self, route: Route) -> None:
+        path = urlsplit(route.request.url).path
+        if path in ("/api/session", "/api/events") or self._mode == "go on":
+            route.continue_()
+        elif self._mode == "hold":
+            self._held.append(route)
+        else:
+            route.fulfill(status=503, json=FAILURE)
+
+    def fail(self) -> None:
+        """Fail what is asked, and what was."""
+        self._mode = "fail"
+        for route in self._held:
+            route.fulfill(status=503, json=FAILURE)
+
+    def go_on(self) -> None:
+        """Let the daemon answer."""
+        self._mode = "go on"
+
+
+@pytest.mark.parametrize(
+    ("path", "size"),
+    [
+        *((path, DESK) for path in PAGES if path not in SILENT),
+        *((path, PHONE) for path in ("/:chatId", "/inbox", "/chats", "/schedules", "/gateway")),
+    ],
+)
+def test_a_page_shows_that_it_reads_and_why_it_cannot_and_tries_again(
+    browser: Browser,
+    full: GatewaySite,
+    places: dict[str, str],
+    path: str,
+    size: tuple[int, int],
+) -> None:
+    with person(browser, full.serving, size=size) as somebody:
+        page = somebody.open("/settings/about")
+        wait_until_loaded(page)
+        answers = Answers(page)
+        page.goto(full.serving.url + places[path])
+        main = page.locator("main")
+        expect(main.locator(".skeleton").first).to_be_visible()
+        expect(main.locator(".empty[role=alert]")).to_have_count(0)
+        expect(main.get_by_text("Nothing needs you")).to_have_count(0)
+        answers.fail()
+        expect(main.get_by_text(FAILURE["message"]).first).to_be_visible()
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        expect(main.locator(".skeleton")).to_have_count(0)
+        expect(main.get_by_text("Nothing needs you")).to_have_count(0)
+        answers.go_on()
+        while (retry := main.get_by_role("button", name="Retry", exact=True)).count():
+            many = retry.count()
+            retry.first.click()
+            expect(retry).not_to_have_count(many)
+        wait_until_loaded(page)
+        expect(main.get_by_text(FAILURE["message"])).to_have_count(0)
