@@ -1203,6 +1203,7 @@ export type ImportFileView = {
   budgets: PlannedBudgetView[];
   notTaken: NotTakenView[];
   notes: string[];
+  cataloguePriced: string[];
   change: number | null;
 };
 
