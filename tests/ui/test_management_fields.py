@@ -18,7 +18,7 @@ from agentd.gateway.admin.api.secret_rules import SecretRuleEndpoints
 from agentd.gateway.admin.api.settings import SettingsPatch
 from agentd.ui.assets import STATIC_FOLDER
 
-FORMS = {
+FORMS: dict[Any, tuple[str, ...]] = {
     AccessKeyEndpoints: ("key_dialogs", "limits"),
     BudgetEndpoints: ("budgets", "limits"),
     ChannelEndpoints: ("channel_dialogs",),
