@@ -20,7 +20,7 @@ PAGES = [
     for path in re.findall(
         r'\{ path: "([^"]+)"', (REPOSITORY / "agentd/ui/static/pages.js").read_text()
     )
-    if path != "/login"  # which reads nothing
+    if path not in ("/login", "/settings")  # which reads nothing, and which leads to another
 ]
 CHANGES = {
     "/:chatId": {"Allow A", "Always…", "Edit", "Hold all", "More for this prompt", "Pause", "Stop"},
@@ -28,14 +28,14 @@ CHANGES = {
     "/workspace/changes": {"Commit…", "Stage all", "Stage new.txt"},
     "/workspace/builds": {"Auto-fix of app", "Run R"},
     "/workspace/deployments": {"Start R"},
-    "/schedules": {"Add a schedule", "Actions for digest: Run now", "Actions for digest: Delete"},
+    "/schedules": {"Add a schedule", "Actions: Run now", "Actions: Delete"},
     "/chats": {"Chat actions: Rename", "Chat actions: Label: bug", "Chat actions: Pin"},
     "/settings/you": {"Dark", "Change password", "Sign out"},
-    "/settings/labels": {"Add a label", "Actions for bug: Edit"},
-    "/settings/mcp-servers": {"Add a server", "Actions for docs: Remove"},
+    "/settings/labels": {"Add a label", "Actions: Edit"},
+    "/settings/mcp-servers": {"Add a server", "Actions: Remove"},
     "/settings/configuration": {"Generate key", "Add a person"},
     "/gateway/channels/:name": {"Check", "Edit"},
-    "/gateway/keys": {"New key", "Actions for laptop: Reissue", "Actions for laptop: Disable"},
+    "/gateway/keys": {"New key", "Actions: Reissue", "Actions: Disable"},
     "/gateway/settings": {"Save"},
 }
 """Some of what each page changes; what else is disabled has its name not in ``READS``."""
@@ -43,15 +43,15 @@ READS = re.compile(
     r"Attach files|Work tree|Output schema|Model: .*|(What|Which) .*\?"  # of a prompt, which waits
     r"|Changes|Details|Outline|Close the panel|Ran .*|More|Search|Notify me of questions"
     r"|Chat actions(: (Export as .*|Find in this chat))?|[AMD?] [\w./-]+|Read again|Look again"
-    r"|Actions for [^:]*(: (Check|Its requests|Logins…|Read))?|Select several|Check again"
+    r"|Actions for .*|Actions: (Check|Its requests|Logins…|Read)|Select several|Check again"
     r"|\d+ [dhy]|Custom|As table|Day|Model|Engine|Chat|Skill|Label|Who|Spend|Tokens|Turns"
     r"|All|Keys|Owners|Tags|Errors|Warnings|Info|[a-z_]+|Download as CSV|Filter|Hold"
-    r"|Close the request|Copy the id|.* No runs so far"
+    r"|Close the request|Copy the id|Show 100 more|.* No runs so far"
 )
 """What only reads, chooses what is shown, or belongs to a prompt."""
 
-SILENT = {"/", "/settings", "/gateway/reprice"}
-"""Pages that read nothing before they are shown, and the address that leads to another."""
+SILENT = {"/", "/gateway/reprice"}
+"""Pages that read nothing before they are shown."""
 FAILURE = {"error": "Unavailable", "message": "The disk is full", "details": "No space is left."}
 
 KEEP_STREAMS = """
@@ -67,7 +67,9 @@ BREAK = """() => streams.forEach((one) => {
 USABLE = """(root) => [...document.querySelectorAll(
     `${root} :is(button, [role=switch])`)]
   .filter((one) => one.checkVisibility() && !one.disabled)
-  .map((one) => (one.getAttribute('aria-label') || one.innerText).trim().replace(/\\s+/g, ' '))"""
+  .map((one) => one.getAttribute('aria-label')
+    || (one.querySelector('.grow')?.firstChild.data ?? one.innerText))
+  .map((text) => text.trim().replace(/\\s+/g, ' '))"""
 EXPLAINED = """() => [...document.querySelectorAll('main button:disabled')]
   .filter((one) => one.title.startsWith('agentd does not answer')).length"""
 
@@ -114,13 +116,12 @@ def reader(browser: Browser, full: GatewaySite) -> Iterator[Person]:
 def list_usable(page: Page) -> set[str]:
     """Name what can be pressed on the page, and in the first menu of each kind."""
     found = set(page.evaluate(USABLE, "main"))
-    for label in ("Chat actions", "Actions for"):
+    for label in ("Chat actions", "Actions"):
         button = page.locator(f"main [aria-haspopup=menu][aria-label^='{label}']:enabled").first
         if button.count():
             button.click()
             page.locator(".menu").wait_for()
-            name = button.get_attribute("aria-label")
-            found |= {f"{name}: {item}" for item in page.evaluate(USABLE, ".menu")}
+            found |= {f"{label}: {item}" for item in page.evaluate(USABLE, ".menu")}
             page.keyboard.press("Escape")
             expect(page.locator(".menu")).to_have_count(0)
     return found

@@ -88,7 +88,7 @@ export function openMenu(anchor, items) {
   closeOpen = close;
   addEventListener("pointerdown", outside, true);
   addEventListener("resize", dismiss);
-  const first = menu.querySelector("[aria-checked=true]") ?? menu.querySelector("button:not([disabled])");
+  const first = menu.querySelector("[aria-checked=true]:not([disabled])") ?? menu.querySelector("button:not([disabled])");
   /** @type {HTMLElement} */ (first ?? menu).focus(); // for its keys, also where nothing can be chosen
 }
 

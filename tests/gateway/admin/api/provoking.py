@@ -141,36 +141,28 @@ def provoke_conflict(gateway: ExampleGateway, address: Address) -> Iterator[Repl
         if reply.status == 201:  # until now the name was free
             yield send_variant(gateway, address)
         return
-    with _with_other_state(gateway, address), pytest.MonkeyPatch.context() as patch:
-        written = document._write_temporary
-
-        def write_after_edit(folder: int, name: str, data: bytes, mode: int) -> str:
-            temporary = written(folder, name, data, mode)
-            if name.endswith(".yml"):
-                file = os.open(name, os.O_WRONLY | os.O_APPEND | os.O_CREAT, dir_fd=folder)
-                os.write(file, b"# by hand\n")
-                os.close(file)
-            return temporary
-
-        patch.setattr(document, "_write_temporary", write_after_edit)
+    with _with_other_state(gateway, address), _edited_while_writing():
         yield send_variant(gateway, address)
 
 
 def provoke_unavailable(gateway: ExampleGateway, address: Address) -> Iterator[Reply]:
     """Let the disk be full."""
-
-    def raise_disk_full(_: int) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
     path = gateway.build_path(address)
     if any(one["name"] == "paid" for one in address["parameters"]):
         path += "?paid=true"
-    with _with_other_state(gateway, address), pytest.MonkeyPatch.context() as patch:
-        patch.setattr("os.fsync", raise_disk_full)
-        patch.setattr("os.fdatasync", raise_disk_full)
+    with _with_other_state(gateway, address), _full_disk():
         yield send_variant(
             gateway, address, path=path, body=_rename_body(gateway.build_body(address))
         )
+
+
+def provoke_by_another_file(gateway: ExampleGateway, address: Address) -> Iterator[Reply]:
+    """Import a file with another model: what exists already would not be written."""
+    body = gateway.build_body(address)
+    body = {**body, "text": body["text"].replace("moved-small", "moved-by-another-file")}
+    for failing in (_edited_while_writing, _full_disk):
+        with failing():
+            yield send_variant(gateway, address, body=body)
 
 
 def provoke_bad_gateway(gateway: ExampleGateway, address: Address) -> Iterator[Reply]:
@@ -239,6 +231,35 @@ def unreadable_records(gateway: ExampleGateway) -> Iterator[ExampleGateway]:
         path.unlink()
     for path in there:
         Path(f"{path}.away").rename(path)
+
+
+@contextmanager
+def _edited_while_writing() -> Iterator[None]:
+    """Somebody edits each YAML file by hand while it is written."""
+    written = document._write_temporary
+
+    def write_after_edit(folder: int, name: str, data: bytes, mode: int) -> str:
+        temporary = written(folder, name, data, mode)
+        if name.endswith(".yml"):
+            file = os.open(name, os.O_WRONLY | os.O_APPEND | os.O_CREAT, dir_fd=folder)
+            os.write(file, b"# by hand\n")
+            os.close(file)
+        return temporary
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(document, "_write_temporary", write_after_edit)
+        yield
+
+
+@contextmanager
+def _full_disk() -> Iterator[None]:
+    def raise_disk_full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("os.fsync", raise_disk_full)
+        patch.setattr("os.fdatasync", raise_disk_full)
+        yield
 
 
 @contextmanager

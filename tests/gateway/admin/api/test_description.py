@@ -15,6 +15,7 @@ from tests.gateway.admin.api.following import Follower
 from tests.gateway.admin.api.provoking import (
     GENERAL,
     provoke_bad_gateway,
+    provoke_by_another_file,
     provoke_unreachable,
     provoke_untold_balance,
     remove_channels,
@@ -190,6 +191,8 @@ def test_every_error_that_is_reported_can_be_provoked(
                 attempts.append((gateway, provoke_unreachable))
             if path == "/api/agent/channels/{name}/balance":
                 attempts.append((gateway, provoke_untold_balance))
+            if path == "/api/agent/import/file":
+                attempts.append((gateway, provoke_by_another_file))
             if path.endswith("/preview"):
                 attempts.append((gateway, provoke_bad_gateway))
             replies = [reply for where, provoke in attempts for reply in provoke(where, address)]
