@@ -50,7 +50,7 @@ READS = re.compile(
 )
 """What only reads, chooses what is shown, or belongs to a prompt."""
 
-SILENT = {"/", "/gateway/reprice"}
+SILENT = {"/", "/gateway/import", "/gateway/reprice"}
 """Pages that read nothing before they are shown."""
 FAILURE = {"error": "Unavailable", "message": "The disk is full", "details": "No space is left."}
 
