@@ -21,7 +21,7 @@ class OneFieldForm(Struct, frozen=True):
     """The field's name; empty: the form has none, and is only agreed to."""
     type: str = "string"
     values: tuple[tuple[str, str], ...] = ()
-    """What may be chosen: the title that a person reads, and the value; empty: any text."""
+    """A choice: the title that a person reads, and the value; empty: any text."""
 
     @property
     def choices(self) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""What a program asks the person in its own words: several questions, one after another."""
+"""Questions of a program to the person in its own words: several questions, one after another."""
 
 from collections.abc import Iterable, Sequence
 

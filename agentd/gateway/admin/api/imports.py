@@ -108,7 +108,7 @@ class ImportFileRequest(Struct, frozen=True, forbid_unknown_fields=True, rename=
     name: Annotated[str, Meta(max_length=200)] = "the file"
     """The name of the file, for places in it."""
     origin: Origin | None = None
-    """Whose configuration it is; null: that is found by the content."""
+    """The program that it configures; null: found by the content."""
 
 
 class PlannedChannelView(Struct, frozen=True, rename="camel"):
@@ -156,7 +156,7 @@ class NotTakenView(Struct, frozen=True):
 
 
 class ImportFileView(Struct, frozen=True, rename="camel", kw_only=True):
-    """What becomes of another gateway's configuration; no key is in it."""
+    """The result of importing another gateway's configuration; no key is in it."""
 
     channels: list[PlannedChannelView]
     """The channels that are created."""
