@@ -143,8 +143,7 @@ class SessionManager:
         self._redeem_link = redeem_link
         self._codes = LoginCodes(clock.monotonic)
         self._directory = UserDirectory((), administrator, by_code)
-        self.is_complete = False
-        """False where sessions may be missing, because their file could not be read."""
+        self._has_all_sessions = False
         self._sessions: dict[str, _CachedSession] = {}
         self._version = self._saved = 0
         self._save_problem = ""
@@ -157,7 +156,7 @@ class SessionManager:
     async def start(self) -> None:
         """Load the users and the sessions."""
         sessions = await _load_sessions(self._store, self._disk)
-        self.is_complete = sessions is not None
+        self._has_all_sessions = sessions is not None
         self._sessions = {one.sha256: _CachedSession(one) for one in sessions or ()}
         await self._users.refresh()
         self.apply_users()
@@ -180,6 +179,11 @@ class SessionManager:
         if not self._users.problems:
             known = [each.session for each in self._sessions.values()]
             self._drop(one for one in known if self._directory.get_caller(one) is None)
+
+    @property
+    def is_complete(self) -> bool:
+        """False where logins may be missing: their file, or the users', could not be read."""
+        return self._has_all_sessions and not self._users.problems
 
     @property
     def users(self) -> tuple[User, ...]:

@@ -107,7 +107,7 @@ def test_the_log_is_filtered_by_owner_and_tag(gus: Person, gateway: GatewaySite)
     expect(page).to_have_url(re.compile("owner=ann&tag=research"))
     expect(rows).to_have_count(2)
     with page.expect_download() as loading:
-        page.get_by_role("button", name="Download as CSV").click()
+        page.get_by_role("link", name="Download as CSV").click()
     lines = loading.value.path().read_text().splitlines()
     assert [line.split(",")[-2] for line in lines] == ["owner", "ann", "ann"]
     rows.first.click()

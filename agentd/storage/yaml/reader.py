@@ -22,6 +22,8 @@ MAX_FILE_SIZE = 1024 * 1024
 MAX_DEPTH = 64
 """The maximum nesting depth of lists and maps."""
 
+_TOO_DEEP = f"nests deeper than {MAX_DEPTH} levels"
+
 _LOADER: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 
 _INVISIBLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
@@ -109,7 +111,7 @@ def _find_forbidden(where: str, content: str) -> Iterator[ConfigProblem]:
             if isinstance(event, yaml.CollectionStartEvent):
                 depth += 1
                 if depth > MAX_DEPTH:
-                    yield ConfigProblem(where, line, f"nests deeper than {MAX_DEPTH} levels")
+                    yield ConfigProblem(where, line, _TOO_DEEP)
                     return
             elif isinstance(event, yaml.CollectionEndEvent):
                 depth -= 1
@@ -137,6 +139,8 @@ def _explain_parse_error(where: str, content: str, error: Any) -> ConfigProblem:
     mark = getattr(error, "problem_mark", None)
     if mark is None:
         return ConfigProblem(where, 0, f"not YAML: {error}")
+    if "nesting depth" in str(error.problem):  # libyaml from 0.2.6 on has a limit of its own
+        return ConfigProblem(where, mark.line + 1, _TOO_DEEP)
     lines = content.splitlines()
     text = lines[mark.line] if mark.line < len(lines) else ""
     if "\t" in text[: len(text) - len(text.lstrip())]:

@@ -71,7 +71,7 @@ class LoginDirectory(Protocol):
 
     @property
     def is_complete(self) -> bool:
-        """False where logins may be missing, because their file could not be read."""
+        """False where logins may be missing: their file, or the users', could not be read."""
         ...
 
     def find_caller(self, session_id: str) -> Caller | None:

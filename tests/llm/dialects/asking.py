@@ -121,6 +121,7 @@ def draw_conversation(draw, dialect):
         else True,
         max_output=draw(st.integers(2001 if claude else 0, 10**6)),
         reasoning_effort=effort,
+        keep_thinking=dialect == "openai-responses" and (bool(effort) or draw(st.booleans())),
         temperature=None if claude and effort else draw(likely),
         top_p=draw(likely),
         top_k=draw(st.none() | st.integers(1, 100)) if claude else None,

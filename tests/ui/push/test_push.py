@@ -234,6 +234,25 @@ def test_the_subscriptions_outlast_a_start_that_cannot_read_the_logins(
         again.close()
 
 
+def test_the_subscriptions_outlast_a_start_with_a_mistake_in_users_yml(
+    pushes: ScriptedPushService, tmp_path: Path
+) -> None:
+    with Serving(tmp_path, TalkingEngine()) as first:
+        ada = first.administrator()
+        ada.put(PUSH, SubscribedBrowser().subscription)
+        users = Path(first.layout.users)
+    stored, valid = Path(first.layout.push).read_bytes(), users.read_bytes()
+    users.write_bytes(valid + b"oops\n")
+    with Serving(tmp_path, TalkingEngine()) as second:
+        second.client().create_chat(prompt="hello")
+    assert Path(second.layout.push).read_bytes() == stored
+    users.write_bytes(valid)
+    with Serving(tmp_path, TalkingEngine()) as third:
+        again = Client(third.url, None, ada.headers)
+        assert again.get(PUSH)["subscribed"] is True
+        again.close()
+
+
 def test_without_the_extra_it_says_what_to_install(
     ada: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
