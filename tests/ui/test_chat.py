@@ -1,6 +1,7 @@
 """A chat in the browser: its script, its questions, its queue."""
 
 import re
+from html.parser import HTMLParser
 
 from agentd.agent.engine import (
     Question,
@@ -14,6 +15,41 @@ from tests.ui.settings.test_skills_labels_bots import pretend_role
 from tests.ui.support import Person, TalkingEngine, find_prompt_box, person
 
 from playwright.sync_api import Browser, Locator, Page, Route, expect  # isort: skip
+
+
+EVERY_KIND = """
+# Head
+
+3. third
+4. fourth
+
+- [x] done
+- [ ] open
+
+```python
+print(1)
+```
+
+| a   |   b   |
+|:---:|------:|
+| *1* | ~~2~~ |
+
+> [link](https://host/ "title") **bold**
+
+---
+"""
+"""A message with what Markdown knows."""
+
+
+def list_selectors(html: str) -> set[str]:
+    """List a CSS selector for each element, with its attributes but ``rel``, which links get anew."""
+    found: set[str] = set()
+    parser = HTMLParser()
+    parser.handle_starttag = lambda tag, attributes: found.add(  # type: ignore[method-assign]
+        tag + "".join(f'[{name}="{value or ""}"]' for name, value in attributes if name != "rel")
+    )
+    parser.feed(html)
+    return found
 
 
 def send_prompt(page: Page, text: str) -> None:
@@ -65,6 +101,41 @@ def test_a_reply_is_shown_while_it_grows_and_is_whole_for_who_comes_later(
     for tab in (page, late):
         expect(tab.locator(".growing")).to_have_count(0)
         expect(tab.locator(".prose", has_text="The second goes on.")).to_have_count(1)
+
+
+def test_a_table_of_a_message_looks_the_same_whatever_page_was_there_before(
+    ada: Person, site: Serving, talking: TalkingEngine
+) -> None:
+    """The gateway's style sheet, which stays when one leaves its pages, changes no message."""
+    chat, prompt = create_busy_chat(site.client(), talking)
+    talking.say(prompt, ReplyCompleted("| kind | files |\n| --- | ---: |\n| `.py` | 7 |"))
+    page = ada.open(f"/{chat}")
+    cell = page.get_by_role("cell", name="7")
+    look = """(cell) => {
+        const style = getComputedStyle(cell), first = getComputedStyle(cell.previousElementSibling);
+        return [style.textAlign, style.borderTopWidth, first.paddingLeft];
+    }"""
+    expect(cell).to_be_visible()
+    assert cell.evaluate(look) == ["right", "1px", "0px"]
+    page.get_by_role("link", name="Gateway").click()
+    expect(page.get_by_role("heading", name="Overview")).to_be_visible()
+    page.go_back()
+    expect(cell).to_be_visible()
+    assert cell.evaluate(look) == ["right", "1px", "0px"]
+
+
+def test_a_message_keeps_all_that_the_daemon_rendered_though_browsers_clean_it_again(
+    ada: Person, site: Serving, talking: TalkingEngine
+) -> None:
+    chat, prompt = create_busy_chat(site.client(), talking)
+    talking.say(prompt, ReplyCompleted(EVERY_KIND))
+    page = ada.open(f"/{chat}")
+    shown = page.locator(".prose", has=page.get_by_role("heading", name="Head"))
+    expect(shown).to_be_visible()
+    html = site.client().get(f"/api/chat/{chat}/messages?html=1")["messages"][-1]["html"]
+    selectors = list_selectors(html)
+    assert len(selectors) > 15
+    assert [one for one in selectors if shown.locator(one).count() == 0] == []
 
 
 def test_steps_fold_into_a_line_when_the_turn_is_done(
