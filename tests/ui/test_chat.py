@@ -42,7 +42,7 @@ print(1)
 
 
 def list_selectors(html: str) -> set[str]:
-    """List a CSS selector for each element, with its attributes but ``rel``, which links get anew."""
+    """List a CSS selector for each element, with attributes but for ``rel``, which is set anew."""
     found: set[str] = set()
     parser = HTMLParser()
     parser.handle_starttag = lambda tag, attributes: found.add(  # type: ignore[method-assign]
