@@ -72,6 +72,14 @@ LONG = (
     "crash/test_following.py",
     "gateway/relay/test_openapi.py",
     "gateway/relay/test_in_one_piece.py",
+    "ui/test_every_page.py",
+    "ui/test_gateway.py",
+    "ui/test_page_states.py",
+    "ui/test_hostile.py",
+    "ui/test_gateway_records.py",
+    "ui/test_management_fields.py",
+    "ui/test_chat.py",
+    "ui/test_firefox.py",
 )
 """The files that take longest begin first: else one would be left when all others are done."""
 
@@ -203,6 +211,16 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_xdist_auto_num_workers() -> int:
     """Start two workers for each core with ``-n auto``: most tests wait more than they compute."""
     return min(2 * len(os.sched_getaffinity(0)), 8)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
+    """Keep browsers at work from the first test to the last (``--dist loadfile``)."""
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from tests.support.scheduling import BrowserScheduling  # noqa: PLC0415 - pytest may run alone
+
+    return BrowserScheduling(config, log)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
