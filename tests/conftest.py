@@ -218,7 +218,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
     """Keep browsers at work from the first test to the last (``--dist loadfile``)."""
     if config.getvalue("dist") != "loadfile":
         return None
-    from tests.support.scheduling import BrowserScheduling  # noqa: PLC0415 - pytest may run alone
+    from tests.support.scheduling import BrowserScheduling
 
     return BrowserScheduling(config, log)
 
