@@ -119,10 +119,10 @@ def test_claude_code_creates_a_chat(
 def test_codex_creates_a_chat(
     daemon: Serving, supplier: Supplier, place: Place, transport: str
 ) -> None:
-    codex = Agent(CODEX, place, build_codex_environment(place))
+    codex = Agent(CODEX, place, {**build_codex_environment(place), "AGENTD_KEY": KEY})
     if transport == HTTP:
-        settings = f'url = "{daemon.url}/mcp"\nhttp_headers = {{ "X-API-Key" = "{KEY}" }}\n'
-        (place.home / "codex" / "config.toml").write_text(f"[mcp_servers.agentd]\n{settings}")
+        with_key = ("--bearer-token-env-var", "AGENTD_KEY")
+        codex.run("mcp", "add", "agentd", "--url", f"{daemon.url}/mcp", *with_key)
     else:
         codex.run(
             *("mcp", "add", "agentd", "--env", f"AGENTD_KEY={KEY}", "--"), *list_bridge(daemon)
@@ -131,7 +131,7 @@ def test_codex_creates_a_chat(
     begin = Call("create_chat", {"title": "From outside", "prompt": "Hello"}, "mcp__agentd")
     supplier.script(begin, Say("Made."))
     _, _, *options = build_codex_argv(supplier)
-    wishes = ('default_tools_approval_mode="approve"', "startup_timeout_sec=60")
+    wishes = ('default_tools_approval_mode="approve"', "startup_timeout_sec=60", "required=true")
     allowed = [word for one in wishes for word in ("-c", f"mcp_servers.agentd.{one}")]
     said = codex.run("exec", *options, *allowed, "--skip-git-repo-check", "Begin a chat.")
     assert said.strip() == "Made."
