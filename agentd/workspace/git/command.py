@@ -173,7 +173,10 @@ def raise_git_error(ended: Finished) -> NoReturn:
     lines = ended.errors.decode("utf-8", "replace").strip().splitlines() or ["no reason given"]
     said = lines[0].removeprefix("fatal: ")[:300]
     if any(sign in said for sign in _NO_REPOSITORY):
-        raise NotFound("The workspace is not in a git repository.")
+        raise NotFound(
+            "The workspace is not in a git repository.",
+            "Run git init in it, or set workspace to a folder of a repository.",
+        )
     if "dubious ownership" in said:
         raise Forbidden(
             "This git repository belongs to another user, so git does not trust it. If you do,"
