@@ -6,10 +6,12 @@ import os
 import re
 import signal
 import sys
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -234,6 +236,18 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)  # as the daemons that these tests run have it
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Tell which files of a whole run took longest; ``LONG`` follows them."""
+    seconds = Counter[str]()
+    for report in chain.from_iterable(terminalreporter.stats.values()):
+        if isinstance(report, pytest.TestReport):
+            seconds[report.nodeid.partition("::")[0]] += report.duration
+    if len(seconds) > 200:
+        terminalreporter.section("seconds of the longest files")
+        for name, spent in seconds.most_common(40):
+            terminalreporter.write_line(f"{spent:6.0f}  {name}")
 
 
 @pytest.fixture(autouse=True, scope="session")
