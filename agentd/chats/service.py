@@ -196,6 +196,8 @@ class ChatService:
         not_before: Timestamp = "",
         budget: Decimal | None = None,
         output_schema: str = "",
+        *,
+        paused: bool = False,
     ) -> Prompt:
         """Append a prompt to the queue (endpoint 5); ``once`` as in ``create``.
 
@@ -208,7 +210,7 @@ class ChatService:
             return earlier.prompt
         at = self._chats.get_next_timestamp(chat)
         rules.validate_text(text)
-        prompt = self._make_prompt(at, text, False, model, not_before, budget, output_schema)
+        prompt = self._make_prompt(at, text, paused, model, not_before, budget, output_schema)
         await self._chats.record(chat, by, QueueAppended(prompt, once), at)
         return prompt
 

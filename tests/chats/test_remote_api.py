@@ -337,6 +337,18 @@ def test_the_same_key_with_another_body_is_a_conflict(client: Client, daemon: Se
     assert len(read_journals(daemon.layout)) == 1
 
 
+def test_a_prompt_that_is_appended_paused_waits_until_it_is_resumed(client: Client) -> None:
+    chat = client.create_chat(title="Later")
+    sent = {"prompt": "not yet", "isPaused": True}
+    added = client.post(f"/api/remote/chats/{chat}/queue", sent)
+    assert (added.status, added["isPaused"]) == (201, True)
+    client.post(f"/api/remote/chats/{chat}/queue", {"prompt": "at once"})
+    until(lambda: "at once" in [one["content"] for one in client.messages(chat)])
+    assert [one["prompt"] for one in client.prompts(chat)] == ["not yet"]
+    client.post(f"/api/MessageQueue/{chat}/{added['id']}/resume", {})
+    until(lambda: client.prompts(chat) == [])
+
+
 def test_the_same_key_and_body_append_one_prompt(client: Client, engine: Engine) -> None:
     engine.hold()
     chat = client.create_chat(prompt="first")

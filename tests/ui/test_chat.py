@@ -352,8 +352,27 @@ def test_prompts_are_paused_removed_and_put_back(
     page.get_by_role("menuitem", name="Remove").click()
     until(lambda: [one["prompt"] for one in client.prompts(chat)] == ["two"])
     page.get_by_role("button", name="Undo").click()
-    until(lambda: [one["prompt"] for one in client.prompts(chat)] == ["two", "one"])
+    until(lambda: [one["prompt"] for one in client.prompts(chat)] == ["one", "two"])
+    until(lambda: not client.prompts(chat)[0]["isPaused"])
     talking.say(prompt, ReplyCompleted("done"))
+
+
+def test_a_paused_prompt_that_is_removed_and_put_back_is_still_paused(
+    ada: Person, site: Serving, talking: TalkingEngine
+) -> None:
+    client = site.client()
+    chat, prompt = create_busy_chat(client, talking, "draft", "other")
+    client.post(f"/api/MessageQueue/{chat}/{client.prompts(chat)[0]['id']}/pause", {})
+    page = ada.open(f"/{chat}")
+    page.get_by_role("button", name="More for this prompt").first.click()
+    page.get_by_role("menuitem", name="Remove").click()
+    until(lambda: [one["prompt"] for one in client.prompts(chat)] == ["other"])
+    page.get_by_role("button", name="Undo").click()
+    expected = [("draft", True), ("other", False)]
+    until(lambda: [(one["prompt"], one["isPaused"]) for one in client.prompts(chat)] == expected)
+    talking.say(prompt, ReplyCompleted("done"))
+    expect(page.locator(".prose", has_text="echo: other")).to_be_visible()
+    assert not [one for one in talking.given if one.prompt == "draft"]
 
 
 def test_a_prompt_is_sent_later_and_its_time_is_changed_and_taken_away(

@@ -186,6 +186,7 @@ export type AppendPrompt = {
   model?: string | null;
   notBefore?: string | null;
   outputSchema?: Record<string, unknown> | null;
+  isPaused?: boolean;
 };
 
 export type ApprovalDetailView = {

@@ -77,8 +77,18 @@ export function queuePanel(chat, { sendNow }) {
 
   /** @param {Prompt} prompt */
   async function drop(prompt) {
+    const position = chat.queue.peek().findIndex((one) => one.id === prompt.id);
     await change(chat.queue.peek().filter((one) => one.id !== prompt.id), () => remove(`${path}/${prompt.id}`));
-    toast("Removed from the queue", { action: "Undo", onaction: () => void post(`/api/chat/${chat.chatId}/send`, { prompt: prompt.prompt, ...(prompt.model ? { model: prompt.model } : {}), ...(prompt.notBefore ? { notBefore: prompt.notBefore } : {}), ...demandOf(prompt) }).catch(toastError) });
+    toast("Removed from the queue", { action: "Undo", onaction: () => void putBack(prompt, position).catch(toastError) });
+  }
+
+  /** It is paused until it has its place again, so that it is not sent before those that it stood behind. */
+  async function putBack(/** @type {Prompt} */ prompt, /** @type {number} */ position) {
+    const { id } = await post(`/api/chat/${chat.chatId}/send`, {
+      prompt: prompt.prompt, isPaused: true, ...(prompt.model ? { model: prompt.model } : {}), ...(prompt.notBefore ? { notBefore: prompt.notBefore } : {}), ...demandOf(prompt),
+    });
+    await post(`${path}/${id}/move`, { position });
+    if (!prompt.isPaused) await post(`${path}/${id}/resume`);
   }
 
   /** @param {Prompt} prompt */
