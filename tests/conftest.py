@@ -35,6 +35,7 @@ from agentd.core.clock import FrozenClock
 from agentd.core.events import Event, EventBus
 from agentd.gateway.secrets.detect import LazyDetector
 from agentd.models.model import Models
+from agentd.models.program_state import ProgramStates
 from agentd.skills.store import SkillFolder
 from agentd.storage.journal import GroupCommitter
 from agentd.storage.layout import Layout
@@ -158,8 +159,15 @@ def build_dispatcher(
     skills = SkillFolder(services.layout)
     chats = services.chats.list_summaries
     assigner = TurnPlanner(services.turns, engines, skills, services.clock, chats, money, "test")
+    programs = ProgramStates(services.clock, services.bus)
     return Dispatcher(
-        services.turns, assigner, approvals, services.clock, services.bus, lambda: parallel
+        services.turns,
+        assigner,
+        approvals,
+        services.clock,
+        services.bus,
+        programs,
+        lambda: parallel,
     )
 
 

@@ -22,6 +22,7 @@ from agentd.chats.turns import TurnRecorder
 from agentd.core.clock import Clock
 from agentd.core.errors import AgentdError, NotFound, Unavailable
 from agentd.core.events import Event, EventBus
+from agentd.models.program_state import ProgramStates
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +40,7 @@ class Dispatcher:
         approvals: ApprovalService,
         clock: Clock,
         bus: EventBus,
+        programs: ProgramStates,
         parallel: Callable[[], int],
     ) -> None:
         self._turns = turns
@@ -46,6 +48,7 @@ class Dispatcher:
         self._approvals = approvals
         self._clock = clock
         self._bus = bus
+        self._programs = programs
         self._parallel = parallel
         self._ready: dict[int, str] = {}
         """Idle chats with a prompt to run, and since when it waits."""
@@ -229,8 +232,7 @@ class Dispatcher:
         evidence = TurnStatus(started.id, choice.name, model, now, now)
         prices = choice.model.prices if choice.model else None
         turn = TurnMachine(prices, self._clock.monotonic, started.given.budget)
-        deferrals = chat.agent.deferrals
-        work = TurnRunner(self._turns, self._clock, self._bus, chat.id, evidence, turn, deferrals)
+        work = self._make_runner(chat.id, evidence, turn, chat.agent.deferrals)
         self._runners[chat.id] = work
         place = partial(self._occupy_slot, chat.id, asyncio.current_task())
         problem, assignment = choice.problem, None
@@ -249,9 +251,23 @@ class Dispatcher:
     async def _end_interrupted(self, chat_id: int) -> None:
         now = self._clock.now()
         evidence = TurnStatus(0, "none", "", now, now)
-        work = TurnRunner(self._turns, self._clock, self._bus, chat_id, evidence, TurnMachine())
+        work = self._make_runner(chat_id, evidence, TurnMachine())
         place = partial(self._occupy_slot, chat_id, asyncio.current_task())
         await work.apply(end_after_crash(await self._turns.list_running_tools(chat_id)), place)
+
+    def _make_runner(
+        self, chat_id: int, evidence: TurnStatus, turn: TurnMachine, deferrals: int = 0
+    ) -> TurnRunner:
+        return TurnRunner(
+            self._turns,
+            self._clock,
+            self._bus,
+            self._programs,
+            chat_id,
+            evidence,
+            turn,
+            deferrals,
+        )
 
     def _occupy_slot(self, chat_id: int, task: "asyncio.Task[None] | None", wanted: bool) -> None:
         """Free the slot of a turn that waits for the disk or a person, or take it back.

@@ -16,6 +16,7 @@ from agentd.chats.model import Message
 from agentd.core.clock import Timestamp
 from agentd.llm.conversation import ImagePart
 from agentd.llm.price import NO_USAGE, Usage
+from agentd.models.program_state import UsageWindow
 
 
 class TurnRequest(Struct, frozen=True):
@@ -136,6 +137,13 @@ class UsageReported(Struct, frozen=True):
     """The same as in ``ReplyCompleted``."""
 
 
+class UsageWindowsReported(Struct, frozen=True):
+    """The program told how much of its sign-in's limits is used."""
+
+    windows: tuple[UsageWindow, ...]
+    """Those that it told of; others stay as they were."""
+
+
 class RateLimited(Struct, frozen=True):
     """The supplier's usage limit is reached: the turn is retried once it is over."""
 
@@ -161,6 +169,7 @@ EngineEvent: TypeAlias = (
     | ToolUsed
     | ReplyCompleted
     | UsageReported
+    | UsageWindowsReported
     | RateLimited
     | TurnFailed
 )

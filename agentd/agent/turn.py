@@ -22,6 +22,7 @@ from agentd.agent.engine import (
     ToolUsed,
     TurnFailed,
     UsageReported,
+    UsageWindowsReported,
 )
 from agentd.chats.model import NO_TOKENS, ZERO_COST, Role, Tokens, ToolReport
 from agentd.chats.records import Outcome, ToolUse
@@ -195,7 +196,7 @@ class TurnMachine:
                 yield DeferTurn(reason, until, seconds, *self._take_usage())
             case TurnFailed(reason=reason):
                 yield from self._end_turn("failed", reason)
-            case EngineStarted():
+            case EngineStarted() | UsageWindowsReported():
                 pass
 
     @property

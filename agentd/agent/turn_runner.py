@@ -18,6 +18,7 @@ from agentd.agent.engine import (
     ToolStarted,
     ToolUsed,
     TurnRequest,
+    UsageWindowsReported,
 )
 from agentd.agent.reset_time import parse_reset_time
 from agentd.agent.turn import (
@@ -40,6 +41,7 @@ from agentd.core.errors import Unavailable
 from agentd.core.events import EventBus
 from agentd.llm.dialects.supplier_errors import parse_wait
 from agentd.llm.output_schema import explain_mismatch
+from agentd.models.program_state import ProgramAccess, ProgramStates
 
 log = logging.getLogger(__name__)
 
@@ -92,6 +94,7 @@ class TurnRunner:
         turns: TurnRecorder,
         clock: Clock,
         bus: EventBus,
+        programs: ProgramStates,
         chat_id: int,
         status: TurnStatus,
         turn: TurnMachine,
@@ -102,6 +105,8 @@ class TurnRunner:
         """The person who stopped the turn; empty if none did."""
         self._turns = turns
         self._clock = clock
+        self._programs = programs
+        self._access = ProgramAccess(status.engine)
         self._chat_id = chat_id
         self._turn = turn
         self._deferrals = deferrals
@@ -122,6 +127,7 @@ class TurnRunner:
         self, engine: Engine, assignment: TurnRequest, approver: Approver, place: OccupySlot
     ) -> None:
         """Run the engine and record its turn, however it ends."""
+        self._access = ProgramAccess(self.evidence.engine, assignment.supplier, assignment.command)
         self._schema = assignment.output_schema
         self._mismatch = _NO_REPLY if self._schema else ""
         try:
@@ -239,6 +245,8 @@ class TurnRunner:
                 changed["pid"] = process
             case ToolStarted(name=name) | ToolUsed(name=name):
                 changed["last_tool"] = name
+            case UsageWindowsReported(windows=windows):
+                self._programs.note_limits(self._access, windows)
         self.evidence = replace(self.evidence, **changed)
 
     def _compute_retry_time(self, limit: DeferTurn) -> Timestamp:

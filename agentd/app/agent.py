@@ -31,6 +31,7 @@ from agentd.core.events import EventBus
 from agentd.llm.endpoint import ChannelDialect
 from agentd.llm.upstream.client import HttpUpstream
 from agentd.models.model import EngineName, Model
+from agentd.models.program_state import ProgramStates
 from agentd.settings.model import Settings
 from agentd.storage.layout import Layout
 from agentd.system.installed import find_missing_program
@@ -54,6 +55,8 @@ class Agent(Struct):
     approvals: ApprovalService
     find_problem: Callable[[Model], Awaitable[str]]
     """Explain why a model cannot be used now, by cheap checks; empty if nothing prevents it."""
+    programs: ProgramStates
+    """What the engines' programs told of themselves."""
     schemas: EngineRegistry
     """Knows which models can be held to an output schema."""
 
@@ -147,10 +150,11 @@ class EngineComponent:
             folders,
             self.commands,
         )
+        programs = ProgramStates(clock, bus)
         dispatcher = Dispatcher(
-            turns, assigner, approvals, clock, bus, lambda: now().max_parallel_turns
+            turns, assigner, approvals, clock, bus, programs, lambda: now().max_parallel_turns
         )
-        return Agent(dispatcher, approvals, self._explain_unavailable, build_engines)
+        return Agent(dispatcher, approvals, self._explain_unavailable, programs, build_engines)
 
     def _explain_command(self, command: str, folder: str) -> str:
         """Explain why a path in a command line is protected; empty when none is. Blocking."""

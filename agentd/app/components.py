@@ -47,6 +47,7 @@ from agentd.chats.turns import TurnRecorder
 from agentd.core.clock import SystemClock
 from agentd.core.events import EventBus
 from agentd.http.routing import Route
+from agentd.models.program_state import ProgramStates
 from agentd.settings.model import Settings
 from agentd.settings.sources import Overrides
 from agentd.storage.journal import GroupCommitter
@@ -299,11 +300,11 @@ async def collect_routes(
         ),
         *hooks_api.routes(HookEndpoints(components.engines.hooks, core.settings.workspace)),
         *chain.from_iterable(part.rows for part in parts),
-        *config_files.build_routes(chats, agent.find_problem, problems),
+        *config_files.build_routes(chats, agent.find_problem, agent.programs, problems),
         *_build_setup_routes(core),
         *rendering.routes(),
         *qr_api.routes(),
-        *_build_about_routes(core),
+        *_build_about_routes(core, agent.programs),
         *preferences_api.routes(PreferenceEndpoints(PreferenceFiles(layout), core.bus)),
         *pages.routes(PageEndpoints(await asyncio.to_thread(load_assets))),
     )
@@ -323,7 +324,7 @@ def _build_setup_routes(core: Core) -> tuple[Route, ...]:
     )
 
 
-def _build_about_routes(core: Core) -> tuple[Route, ...]:
+def _build_about_routes(core: Core, programs: ProgramStates) -> tuple[Route, ...]:
     config_files = core.config_files
     return about_api.routes(
         AboutEndpoints(
@@ -331,6 +332,7 @@ def _build_about_routes(core: Core) -> tuple[Route, ...]:
             lambda: config_files.models.current,
             core.environ,
             core.clock,
+            programs,
         )
     )
 

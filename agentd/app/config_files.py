@@ -17,6 +17,7 @@ from agentd.models import api as models_api
 from agentd.models.api import ModelEndpoints
 from agentd.models.events import ModelsUpdate
 from agentd.models.model import Model, Models, validate
+from agentd.models.program_state import ProgramStates
 from agentd.models.store import load as load_models
 from agentd.settings import api as settings_api
 from agentd.settings.api import SettingsEndpoints
@@ -84,11 +85,13 @@ class ConfigFiles:
         self,
         chats: ChatService,
         find_problem: Callable[[Model], Awaitable[str]],
+        programs: ProgramStates,
         others: Callable[[], Iterable[ConfigProblem]],
     ) -> tuple[Route, ...]:
         """Return their routes.
 
-        ``find_problem`` returns why a model cannot be used now, ``others`` the problems in further
+        ``find_problem`` returns why a model cannot be used now, ``programs`` has what the engines'
+        programs told of themselves, ``others`` the problems in further
         files that people edit.
         """
         self._other_problems = others
@@ -96,7 +99,15 @@ class ConfigFiles:
             *settings_api.routes(SettingsEndpoints(self.settings, self.get_view)),
             *skills_api.routes(SkillEndpoints(chats, self.skills, self.choices)),
             *models_api.routes(
-                ModelEndpoints(chats, self.models, self.choices, self.model_entries, find_problem)
+                ModelEndpoints(
+                    chats,
+                    self.models,
+                    self.choices,
+                    self.model_entries,
+                    find_problem,
+                    programs,
+                    lambda: self.settings.current.engine,
+                )
             ),
         )
 

@@ -17,6 +17,12 @@ from agentd.http.access import RouteGroup
 from agentd.http.request import Request, Response
 from agentd.http.routing import Route
 from agentd.models.model import Model, Models
+from agentd.models.program_state import (
+    EngineStateView,
+    ProgramAccess,
+    ProgramStates,
+    ProgramStateView,
+)
 from agentd.models.views import ModelView, make_model_view
 
 LOOK_AGAIN = 10.0
@@ -29,6 +35,8 @@ class ModelStatusView(ModelView, frozen=True, rename="camel"):
     available: bool
     problem: str
     """Why it cannot be used, such as a missing program or key; empty if no problem was found."""
+    program: ProgramStateView
+    """What the program of its engine told of itself."""
 
 
 class ModelStatusList(Struct, frozen=True, rename="camel"):
@@ -36,7 +44,9 @@ class ModelStatusList(Struct, frozen=True, rename="camel"):
 
     models: list[ModelStatusView]
     default: str
-    """The model of chats that name none; empty: the setting ``engine`` decides."""
+    """The model of chats that name none; empty: ``default_engine`` is used without one."""
+    default_engine: EngineStateView
+    """The engine of the settings."""
     problems: tuple[ConfigProblem, ...]
     suppliers: tuple[str, ...]
     """The names that a model's ``supplier`` may have, beside ``agentd``."""
@@ -99,7 +109,11 @@ class ModelWriter(Protocol):
 
 
 class ModelEndpoints:
-    """The endpoints below ``/api/models``. ``find_problem`` returns why a model cannot be used."""
+    """The endpoints below ``/api/models``.
+
+    ``find_problem`` returns why a model cannot be used, ``default_engine`` the engine of chats
+    without one.
+    """
 
     def __init__(
         self,
@@ -108,12 +122,16 @@ class ModelEndpoints:
         choices: DefaultModelWriter,
         entries: ModelWriter,
         find_problem: Callable[[Model], Awaitable[str]],
+        programs: ProgramStates,
+        default_engine: Callable[[], str],
     ) -> None:
         self._chats = chats
         self._file = file
         self._choices = choices
         self._entries = entries
         self._find_problem = find_problem
+        self._programs = programs
+        self._default_engine = default_engine
         self._looked = -LOOK_AGAIN
         self._seen: tuple[Models, list[str]] | None = None
 
@@ -126,11 +144,20 @@ class ModelEndpoints:
                 **structs.asdict(make_model_view(model, models.default)),
                 available=not problem,
                 problem=problem,
+                program=self._programs.get(ProgramAccess.of_model(model)),
             )
             for model, problem in zip(models.models, await self._find_problems(models), strict=True)
         ]
-        suppliers = tuple(models.suppliers)
-        return Response(ModelStatusList(shown, models.default, self._file.problems, suppliers))
+        name = self._default_engine()
+        return Response(
+            ModelStatusList(
+                shown,
+                models.default,
+                EngineStateView(name, self._programs.get(ProgramAccess(name))),
+                self._file.problems,
+                tuple(models.suppliers),
+            )
+        )
 
     async def get_model(self, request: Request) -> Response:
         """Return a model as the file has it."""

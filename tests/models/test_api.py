@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from agentd.agent.engine import ReplyCompleted, UsageWindowsReported
+from agentd.models.program_state import UsageWindow
 from tests.settings.test_api import Events, edit
 from tests.support.daemon import Client, Serving, until
 from tests.support.fixtures import Serve
@@ -87,6 +89,30 @@ def test_models_are_listed_with_what_they_cost_and_whether_they_can_be_used(clie
     assert "/no/such/file" in found["filed"]["problem"]
     assert "/no/such/codex is not installed" in found["codex"]["problem"]
     assert CANARY not in reply.body.decode()
+
+
+def test_usage_windows_of_a_program_are_shown_with_its_models_and_told_when_they_change(
+    daemon, client, config
+):
+    (config / "models.yml").write_text(
+        "models:\n  - {name: codex, engine: codex}\n  - {name: large, engine: codex, model: l}\n"
+        "  - {name: other, engine: codex, command: [other-codex]}\n"
+    )
+    used = UsageWindow("5 hours", 82, "2100-01-01T00:00:00.000Z")
+    shown = {"name": "5 hours", "usedPercent": 82, "resetsAt": "2100-01-01T00:00:00.000Z"}
+    daemon.engine.says = lambda _: [UsageWindowsReported((used,)), ReplyCompleted("Done.")]
+    events = Events(daemon)
+    client.status(client.create_chat(prompt="x", model="large"), 20)
+    told = {"engine": "codex", "program": {"limits": [shown]}}
+    assert events.read_next("engineUpdate") == told
+    reply = client.get("/api/models").json()
+    known = {one["name"]: one["program"]["limits"] for one in reply["models"]}
+    assert known == {"codex": [shown], "large": [shown], "other": []}
+    assert reply["defaultEngine"] == {"engine": "offline", "program": {"limits": []}}
+    engines = [one["program"] for one in client.get("/api/about")["engines"]]
+    assert {"limits": [shown]} in engines and {"limits": []} in engines
+    assert client.post("/api/settings/set", {"engine": "codex"}).status == 200
+    assert client.get("/api/models")["defaultEngine"] == told
 
 
 def test_a_model_is_selected_for_a_chat(daemon, client):

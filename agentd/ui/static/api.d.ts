@@ -2,11 +2,20 @@
  * The bodies of the HTTP API, generated from its OpenAPI document: `python -m tests.ui.api_types`
  */
 
+export type AboutEngineView = {
+  engine: string;
+  models: string[];
+  where: string;
+  version: string;
+  problem: string;
+  program: ProgramStateView;
+};
+
 export type AboutView = {
   version: string;
   python: string;
   licence: string;
-  engines: EngineStatus[];
+  engines: AboutEngineView[];
 };
 
 export type AccessKeyPage = {
@@ -899,12 +908,9 @@ export type EngineChoiceRequest = {
   supplier?: SupplierChoice | null;
 };
 
-export type EngineStatus = {
+export type EngineStateView = {
   engine: string;
-  models: string[];
-  where: string;
-  version: string;
-  problem: string;
+  program: ProgramStateView;
 };
 
 export type EntryView = {
@@ -1674,6 +1680,7 @@ export type ModelRouteView = {
 export type ModelStatusList = {
   models: ModelStatusView[];
   default: string;
+  defaultEngine: EngineStateView;
   problems: ConfigProblem[];
   suppliers: string[];
 };
@@ -1689,6 +1696,7 @@ export type ModelStatusView = {
   default: boolean;
   available: boolean;
   problem: string;
+  program: ProgramStateView;
 };
 
 export type MovePrompt = {
@@ -2098,6 +2106,10 @@ export type ProcessView = {
 export type ProcessesView = {
   chatId: number;
   processes: ProcessView[];
+};
+
+export type ProgramStateView = {
+  limits: UsageWindow[];
 };
 
 export type PromptView = {
@@ -2963,6 +2975,12 @@ export type UsageView = {
   cacheWrite1H: number;
   output: number;
   reasoning: number;
+};
+
+export type UsageWindow = {
+  name: string;
+  usedPercent: number;
+  resetsAt: string | null;
 };
 
 export type UsedModelView = {

@@ -1,7 +1,6 @@
 """A turn with Claude Code, from the handshake to its result, without any I/O."""
 
 from collections.abc import Callable, Iterator, Mapping
-from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import TypeAlias
 
@@ -14,11 +13,17 @@ from agentd.agent.engine import (
     ToolUsed,
     TurnFailed,
     TurnRequest,
+    UsageWindowsReported,
 )
 from agentd.agent.engines.claude_code.events import ClaudeEvents
 from agentd.agent.engines.claude_code.launch import ClaudeState, fits_argument, without_session
 from agentd.agent.engines.claude_code.questions import ClaudeQuestions, build_control_request
-from agentd.agent.engines.claude_code.usage import read_spent_before, read_turn_cost
+from agentd.agent.engines.claude_code.usage import (
+    read_event_windows,
+    read_report_windows,
+    read_spent_before,
+    read_turn_cost,
+)
 from agentd.agent.engines.external.common import (
     WorkspaceBounds,
     build_first_prompt,
@@ -34,7 +39,8 @@ from agentd.agent.engines.external.conversation import (
     TurnDone,
 )
 from agentd.agent.engines.external.json_rpc import get_path, get_text, iter_list
-from agentd.core.clock import Timestamp, format_iso
+from agentd.agent.engines.external.usage_windows import parse_moment
+from agentd.core.clock import Timestamp
 
 LOST = "The earlier session is gone. A new one was started with the latest messages of this chat."
 SIGN_IN = "Claude Code is not signed in: run `claude` once as the user whom agentd runs as."
@@ -126,7 +132,10 @@ class ClaudeConversation:
             case number if number == _INITIALIZE and self._resumes:
                 yield build_control_request(_GET_USAGE, "get_usage")
             case number if number in (_INITIALIZE, _GET_USAGE):
-                self._spent_before = read_spent_before(get_path(given, "response", "response"))
+                report = get_path(given, "response", "response")
+                self._spent_before = read_spent_before(report)
+                if windows := read_report_windows(report):
+                    yield UsageWindowsReported(windows)
                 yield self._send_prompt()
 
     def _send_prompt(self) -> Step:
@@ -170,7 +179,7 @@ class ClaudeConversation:
                 yield from self._end()
             case "api_retry":
                 delay, status = get_path(given, "retry_delay_ms"), get_path(given, "error_status")
-                if isinstance(delay, int | float) and 0 < delay < _FAR:
+                if isinstance(delay, int | float) and 0 < delay < _LONGEST_PAUSE:
                     yield SupplierPause(
                         f"{PAUSE} (HTTP {status})." if status else f"{PAUSE}.", delay / 1000
                     )
@@ -216,10 +225,11 @@ class ClaudeConversation:
         info = get_path(given, "rate_limit_info")
         match get_text(info, "status"):
             case "rejected":
-                self._until = _parse_time(get_path(info, "resetsAt"))
+                self._until = parse_moment(get_path(info, "resetsAt"))
             case "allowed" | "allowed_warning":
                 self._until = None
-        yield from ()
+        if windows := read_event_windows(info):
+            yield UsageWindowsReported(windows)
 
     def _on_result(self, given: object) -> Iterator[Step]:
         well = get_text(given, "subtype") == "success" and get_path(given, "is_error") is not True
@@ -274,13 +284,5 @@ _HANDLERS: Mapping[str, _Handler] = {
     "user": ClaudeConversation._on_user,
 }
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_FAR = 32_503_680_000
-"""Seconds until the year 3000; anything beyond is invalid."""
-
-
-def _parse_time(seconds: object) -> Timestamp:
-    """Convert seconds since 1970 to a timestamp; empty for anything else."""
-    if isinstance(seconds, int | float) and 0 < seconds < _FAR:
-        return format_iso(_EPOCH + timedelta(seconds=seconds))
-    return ""
+_LONGEST_PAUSE = 31_536_000_000
+"""Milliseconds; anything beyond is invalid."""

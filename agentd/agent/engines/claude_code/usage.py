@@ -1,13 +1,27 @@
-"""The usage of model calls, each token counted once."""
+"""The usage of model calls, each token counted once, and the usage windows of the sign-in."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from decimal import Decimal
+from itertools import islice
 
 from msgspec import structs
 
 from agentd.agent.engines.external.common import parse_usd
-from agentd.agent.engines.external.json_rpc import get_path
+from agentd.agent.engines.external.json_rpc import get_path, get_text, iter_list
+from agentd.agent.engines.external.usage_windows import make_window
 from agentd.llm.price import NO_USAGE, Usage, parse_anthropic_usage
+from agentd.models.program_state import MOST_WINDOWS, UsageWindow
+
+_WINDOWS: Mapping[str, str] = {
+    "five_hour": "5 hours",
+    "seven_day": "7 days",
+    "seven_day_opus": "7 days, Opus",
+    "seven_day_sonnet": "7 days, Sonnet",
+    "seven_day_oauth_apps": "7 days, apps",
+    "seven_day_overage_included": "7 days, models of their own",
+    "overage": "extra usage",
+}
+"""The names of usage windows by those of Claude Code."""
 
 
 class CallUsage:
@@ -45,6 +59,46 @@ def read_turn_cost(result: object, before: Decimal = Decimal(0)) -> Decimal | No
     if total is None or total < before:
         return total
     return total - before
+
+
+def read_event_windows(info: object) -> tuple[UsageWindow, ...]:
+    """Return the usage windows of a ``rate_limit_event``.
+
+    It names the one that decides, newer versions all of them, as fractions: what is beyond 1 is
+    used beyond a limit.
+    """
+    kind, deciding = get_text(info, "rateLimitType"), get_path(info, "utilization")
+    if get_text(info, "status") == "rejected":
+        deciding = 1
+    elif deciding is None:
+        deciding = get_path(info, "surpassedThreshold")
+    found = {kind: _make_fraction(kind, deciding, get_path(info, "resetsAt"))}
+    for kind in _WINDOWS:
+        window = get_path(info, "unifiedWindows", kind)
+        used, resets_at = get_path(window, "utilization"), get_path(window, "resetsAt")
+        if made := _make_fraction(kind, used, resets_at):
+            found[kind] = made
+    return tuple(one for one in found.values() if one)
+
+
+def read_report_windows(report: object) -> tuple[UsageWindow, ...]:
+    """Return the usage windows by the answer to ``get_usage``, as percentages."""
+    limits = get_path(report, "rate_limits")
+    named = [(name, get_path(limits, kind)) for kind, name in _WINDOWS.items()]
+    for model in islice(iter_list(limits, "model_scoped"), MOST_WINDOWS):
+        if label := get_text(model, "display_name"):
+            named.append((f"7 days, {label}", model))
+    windows = [
+        make_window(name, get_path(window, "utilization"), get_path(window, "resets_at"))
+        for name, window in named
+    ]
+    return tuple(one for one in windows if one)
+
+
+def _make_fraction(kind: str, used: object, resets_at: object) -> UsageWindow | None:
+    if kind not in _WINDOWS or not isinstance(used, int | float) or isinstance(used, bool):
+        return None
+    return make_window(_WINDOWS[kind], used * 100, resets_at)
 
 
 def _combine_each(combine: Callable[[int, int], int], one: Usage, other: Usage) -> Usage:

@@ -13,11 +13,12 @@ from agentd.agent.engine import (
     ToolUsed,
     TurnFailed,
     TurnRequest,
+    UsageWindowsReported,
 )
 from agentd.agent.engines.codex.events import CodexEvents
 from agentd.agent.engines.codex.launch import CodexState
 from agentd.agent.engines.codex.questions import CodexQuestions
-from agentd.agent.engines.codex.usage import read_reset_time
+from agentd.agent.engines.codex.usage import read_reset_time, read_windows
 from agentd.agent.engines.external.common import (
     WorkspaceBounds,
     build_first_prompt,
@@ -241,7 +242,8 @@ class CodexConversation:
 
     def _on_rate_limits(self, params: object) -> Iterator[Step]:
         self._limits = get_path(params, "rateLimits")
-        yield from ()
+        if windows := read_windows(self._limits):
+            yield UsageWindowsReported(windows)
 
     def _on_retry(self, params: object) -> Iterator[Step]:
         """Report the pause before Codex retries, as its supplier has asked for.

@@ -1,11 +1,12 @@
-"""The usage of Codex, counted exactly once, and when its limits end."""
+"""The usage of Codex, counted exactly once, and its limits."""
 
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
 
-from agentd.agent.engines.external.json_rpc import get_path
-from agentd.core.clock import Timestamp, format_iso
+from agentd.agent.engines.external.json_rpc import get_path, get_text
+from agentd.agent.engines.external.usage_windows import describe_span, make_window, parse_moment
+from agentd.core.clock import Timestamp
 from agentd.llm.price import MAX_TOKENS, NO_USAGE, Usage, parse_responses_usage
+from agentd.models.program_state import UsageWindow
 
 _COUNTS = (
     "totalTokens",
@@ -15,10 +16,6 @@ _COUNTS = (
     "outputTokens",
     "reasoningOutputTokens",
 )
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_FAR = 32_503_680_000
-"""Seconds until the year 3000; anything beyond is invalid."""
 
 
 class ThreadUsage:
@@ -86,8 +83,28 @@ def read_reset_time(limits: object) -> Timestamp:
         for window in ("primary", "secondary")
         if _parse_percent(get_path(limits, window, "usedPercent")) >= 100
     ]
-    moments = [one for one in used_up if isinstance(one, int | float) and 0 < one < _FAR]
-    return format_iso(_EPOCH + timedelta(seconds=max(moments))) if moments else ""
+    return max(map(parse_moment, used_up), default="")
+
+
+def read_windows(limits: object) -> tuple[UsageWindow, ...]:
+    """Return the usage windows of a snapshot of ``account/rateLimits/updated``.
+
+    It names only what has changed. There may be other limits beside the usual one, ``codex``, and
+    one that the sign-in's organisation has set.
+    """
+    limit = get_text(limits, "limitName") or get_text(limits, "limitId")
+    suffix = f", {limit}" if limit not in ("", "codex") else ""
+    windows = []
+    for place in ("primary", "secondary"):
+        window = get_path(limits, place)
+        span = describe_span(get_path(window, "windowDurationMins")) or f"{place} window"
+        used, resets_at = get_path(window, "usedPercent"), get_path(window, "resetsAt")
+        windows.append(make_window(f"{span}{suffix}", used, resets_at))
+    own = get_path(limits, "individualLimit")
+    left = get_path(own, "remainingPercent")
+    if isinstance(left, int | float):
+        windows.append(make_window("spending", max(100 - left, 0), get_path(own, "resetsAt")))
+    return tuple(one for one in windows if one)
 
 
 def _parse_percent(value: object) -> float:

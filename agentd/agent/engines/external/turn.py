@@ -25,6 +25,7 @@ from agentd.agent.engine import (
     ToolUsed,
     TurnFailed,
     UsageReported,
+    UsageWindowsReported,
 )
 from agentd.agent.engines.external.conversation import (
     AskApproval,
@@ -245,6 +246,8 @@ class StdioTurn:
                 self._launch, self._restart = launch, True
             case TurnDone():
                 self.over = True
+            case UsageWindowsReported():
+                return step  # not a sign that a pause is over
             case _:
                 self._unknown_pause = ""
                 self._tools += isinstance(step, ToolStarted) - isinstance(step, ToolUsed)

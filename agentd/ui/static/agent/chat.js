@@ -13,6 +13,7 @@ import { confirm } from "../parts/dialog.js";
 import { failure } from "../parts/frame.js";
 import { addKeys } from "../parts/keys.js";
 import { menuButton } from "../parts/menu.js";
+import { limitState } from "../parts/usage_limits.js";
 import { notifyButton } from "../parts/notify.js";
 import { queuePanel } from "../parts/queue.js";
 import { toastError } from "../parts/toast.js";
@@ -21,7 +22,7 @@ import { followChat } from "./chat_data.js";
 import { skeleton } from "./chat_list.js";
 import { labelChips } from "./labels.js";
 import { chats, loading, markSeen, readChat, refreshSoon, whenRead } from "./chats.js";
-import { modelItems, modelLabel, schemaHolder, skillItems, skills } from "./choices.js";
+import { modelItems, modelLabel, programOf, schemaHolder, skillItems, skills } from "./choices.js";
 import { list } from "../core/list.js";
 import { seen } from "./me.js";
 import { send } from "./outbox.js";
@@ -90,6 +91,7 @@ export function page(params) {
       menuButton({ class: "btn plain small", changes: "manager", "aria-label": "Skill", hidden: () => !skills.value.skills.length }, [el("span", { class: "clip" }, () => skillLabel(settings.value?.skill)), icon("down")],
         () => skillItems(settings.peek()?.skill ?? "", (skill) => void change({ skill }))),
       schema.button,
+      limitState(() => programOf(settings.value?.model ?? "").limits),
     ],
   });
 

@@ -4,13 +4,17 @@ import { ApiError, get } from "../core/api.js";
 import { el, icon } from "../core/el.js";
 import * as live from "../core/live.js";
 import { signal } from "../core/signals.js";
+import { tightWindows, windowsText } from "../parts/usage_limits.js";
 
 /**
  * @typedef {import("../api.d.ts").ModelStatusList} Models
  * @typedef {import("../api.d.ts").SkillsView} Skills
+ * @typedef {import("../api.d.ts").ProgramStateView} ProgramState
  */
 
-export const models = signal(/** @type {Pick<Models, "models" | "default">} */ ({ models: [], default: "" }));
+const NOTHING_TOLD = /** @type {ProgramState} */ ({ limits: [] });
+
+export const models = signal(/** @type {Pick<Models, "models" | "default" | "defaultEngine">} */ ({ models: [], default: "", defaultEngine: { engine: "", program: NOTHING_TOLD } }));
 export const skills = signal(/** @type {Pick<Skills, "skills" | "default">} */ ({ skills: [], default: "" }));
 let areRead = false;
 
@@ -51,7 +55,19 @@ export async function keepKnown({ model, skill }) {
 }
 
 live.on("modelsUpdate", () => void loadChoices());
+live.on("engineUpdate", () => void loadChoices());
 live.on("skillsUpdate", () => void loadChoices());
+
+/**
+ * What the program behind a model told of itself.
+ * @param {string} chosen the model of a chat; empty: the default
+ * @returns {ProgramState}
+ */
+export function programOf(chosen) {
+  const { models: all, default: usual, defaultEngine } = models.value;
+  const name = chosen || usual;
+  return name ? all.find((one) => one.name === name)?.program ?? NOTHING_TOLD : defaultEngine.program;
+}
 
 /**
  * The entries of a menu of models.
@@ -64,7 +80,7 @@ export function modelItems(chosen, choose) {
   return [
     { label: other, checked: chosen === "", onselect: () => choose("") },
     ...all.map((model) => ({
-      label: model.name, note: model.problem || [model.engine, model.supplier].filter(Boolean).join(" · "),
+      label: model.name, note: model.problem || windowsText(tightWindows(model.program.limits)) || [model.engine, model.supplier].filter(Boolean).join(" · "),
       checked: chosen === model.name, disabled: !model.available, onselect: () => choose(model.name),
     })),
   ];

@@ -7,8 +7,9 @@ import { signal } from "../core/signals.js";
 import * as store from "../core/store.js";
 import { composer } from "../parts/composer.js";
 import { menuButton } from "../parts/menu.js";
+import { limitState } from "../parts/usage_limits.js";
 import { discard, outbox, send, sendAgain } from "./outbox.js";
-import { modelItems, modelLabel, schemaHolder, skillItems, skills } from "./choices.js";
+import { modelItems, modelLabel, programOf, schemaHolder, skillItems, skills } from "./choices.js";
 
 const IDEAS = ["What is this folder?", "Which tests fail, and why?", "What changed since yesterday?"];
 
@@ -41,6 +42,7 @@ export function page() {
       el("button", { class: "btn plain small", type: "button", "aria-label": "Work tree", "aria-pressed": () => String(apart.value), title: "Work on a branch and in a folder of its own, apart from the workspace",
         onclick: () => (apart.value = !apart.peek()) }, () => icon(apart.value ? "check" : "branch"), el("span", { class: "not-phone" }, "Work tree")),
       schema.button,
+      limitState(() => programOf(model.value).limits),
     ],
   });
   // Browsers heed the attribute only while the document loads.

@@ -27,7 +27,7 @@ const RETRIES = [200, 500, 1000, 2000, 4000];
 
 const NAMES = [
   "messageUpdate", "queueUpdate", "approvalUpdate", "chatUpdate", "chatDeleted", "messageDelta", "thinkingDelta",
-  "keysUpdate", "labelsUpdate", "skillsUpdate", "modelsUpdate", "botsUpdate", "settingsUpdate",
+  "keysUpdate", "labelsUpdate", "skillsUpdate", "modelsUpdate", "engineUpdate", "botsUpdate", "settingsUpdate",
   "gitUpdate", "filesUpdate", "buildOutput", "buildUpdate", "deploymentOutput", "deploymentUpdate",
   "buildsUpdate", "deploymentsUpdate", "autofixUpdate", "gatewayUpdate", "gatewayConfigUpdate", "gatewayAlertUpdate",
   "checkStep", "meUpdate", "schedulesUpdate", "mcpServersUpdate", "hooksUpdate", "analyticsProgress", "processesUpdate",

@@ -9,7 +9,7 @@ import { labelled, sendForm } from "./frame.js";
 
 /**
  * @typedef {{ name: string, engine: string, model: string, supplier: string, effort: string, context: number | null,
- *   prices: any, default: boolean, available: boolean, problem: string }} ListedModel
+ *   prices: any, default: boolean, available: boolean, problem: string, program: import("../api.d.ts").ProgramStateView }} ListedModel
  */
 
 const ENGINES = /** @type {const} */ ([

@@ -8,6 +8,7 @@ import { confirm } from "../parts/dialog.js";
 import { emptyState, loaded } from "../parts/frame.js";
 import { menuButton } from "../parts/menu.js";
 import { toast, toastError } from "../parts/toast.js";
+import { tightWindows, windowsText } from "../parts/usage_limits.js";
 import { card, failureLine, follow, longList, settingsPage } from "./frame.js";
 import { editModel } from "./model_form.js";
 
@@ -17,7 +18,7 @@ import { editModel } from "./model_form.js";
 export function page() {
   const read = loaded(() => get("/api/models"), show);
   const reload = () => void read.reload();
-  follow(["modelsUpdate"], reload);
+  follow(["modelsUpdate", "engineUpdate"], reload);
   const isAdmin = may("administrator");
   return settingsPage("Models", card({
     title: "Models", text: "The models that chats can use; a chat without one uses the default. They are in models.yml.",
@@ -44,10 +45,12 @@ export function page() {
   function modelRow(model) {
     const told = [model.engine, model.model, model.supplier && `by ${model.supplier}`, model.effort && `effort ${model.effort}`,
       model.context && `${count(model.context)} tokens`].filter(Boolean).join(" · ");
+    const tight = tightWindows(model.program.limits);
     return el("li", null,
       el("span", { class: "name" }, el("b", null, model.name), model.default ? el("span", { class: "chip" }, "default") : null),
       el("small", null, told),
       model.problem ? el("small", { class: "need" }, model.problem) : model.prices ? el("small", { class: "num" }, priceText(model.prices)) : null,
+      tight.length ? el("small", { class: "need" }, windowsText(tight)) : null,
       el("span", { class: "ends" },
         el("span", { class: model.available ? "state good" : "state need" }, dot(model.available ? "good" : "need"), model.available ? "Ready" : "Not ready"),
         may("manager")

@@ -18,9 +18,10 @@ def accept_handshake() -> bytes:
     return encode_line("control_response", response=answer)
 
 
-def report_earlier_cost(usd: Any = 0) -> bytes:
+def report_earlier_cost(usd: Any = 0, rate_limits: Any = None) -> bytes:
     """Return the answer to the question about the earlier cost of a resumed session."""
-    reply = {"session": {"total_cost_usd": usd, "model_usage": {}}, "rate_limits": None}
+    session = {"total_cost_usd": usd, "model_usage": {}}
+    reply = {"session": session, "rate_limits": rate_limits}
     answer = {"subtype": "success", "request_id": "agentd-3", "response": reply}
     return encode_line("control_response", response=answer)
 
@@ -89,9 +90,9 @@ def ask_permission(number: str, name: str, given: Any, **more: Any) -> bytes:
     return encode_line("control_request", request_id=number, request=request)
 
 
-def report_limit(status: str, resets: int | None = None) -> bytes:
+def report_limit(status: str, resets: int | None = None, **more: Any) -> bytes:
     """Return the status of the subscription's limit."""
-    info = {"status": status, "resetsAt": resets, "rateLimitType": "five_hour"}
+    info = {"status": status, "resetsAt": resets, "rateLimitType": "five_hour", **more}
     return encode_line("rate_limit_event", rate_limit_info=info, session_id=SESSION)
 
 

@@ -22,6 +22,7 @@ from agentd.agent.engine import (
     TurnFailed,
     TurnRequest,
     UsageReported,
+    UsageWindowsReported,
 )
 from agentd.agent.engines.claude_code.conversation import (
     BAD_KEY,
@@ -48,6 +49,7 @@ from agentd.agent.engines.external.person_questions import LEFT_OPEN
 from agentd.chats.model import Message
 from agentd.llm.conversation import ImagePart
 from agentd.llm.price import Usage
+from agentd.models.program_state import UsageWindow
 from tests.agent.engines.claude_code import lines
 from tests.agent.engines.claude_code.lines import (
     SESSION,
@@ -425,9 +427,59 @@ def test_a_reached_limit_is_reported_with_its_end():
     )
     assert filter_reported(steps) == [
         KEPT,
+        UsageWindowsReported((UsageWindow("5 hours", 100, "2026-05-12T06:00:00.000Z"),)),
         UsageReported(cost=Decimal("0.1")),
         RateLimited("You've hit your limit", "2026-05-12T06:00:00.000Z"),
     ]
+
+
+def test_usage_windows_are_reported_as_events_tell_them():
+    window = {"utilization": 0.821, "resetsAt": 1_778_565_600, "status": "allowed_warning"}
+    steps = run_turn(
+        report_limit("allowed", 1_778_565_600, utilization=0.4),
+        report_limit("allowed_warning", surpassedThreshold=0.75),
+        report_limit(
+            "allowed",
+            utilization=0.1,
+            unifiedWindows={
+                "five_hour": window,
+                "seven_day": {"utilization": 1.2, "resetsAt": 1_778_565_600},
+                "seven_day_overage_included": "odd",
+                "unknown": window,
+            },
+        ),
+        report_limit("allowed"),
+        report_limit("allowed", utilization="much", unifiedWindows=[window]),
+    )
+    resets = "2026-05-12T06:00:00.000Z"
+    assert [one.windows for one in filter_steps(steps, UsageWindowsReported)] == [
+        (UsageWindow("5 hours", 40, resets),),
+        (UsageWindow("5 hours", 75, None),),
+        (UsageWindow("5 hours", 82, resets), UsageWindow("7 days", 100, resets)),
+    ]
+
+
+def test_a_resumed_session_is_asked_for_its_usage_windows():
+    limits = {
+        "five_hour": {"utilization": 76.4, "resets_at": "2026-05-12T06:00:00.123456+00:00"},
+        "seven_day": {"utilization": None, "resets_at": None},
+        "seven_day_opus": {"utilization": 3, "resets_at": "soon"},
+        "model_scoped": [{"display_name": "Fable", "utilization": 12, "resets_at": None}, "odd"],
+        "extra_usage": {"is_enabled": False, "utilization": None},
+    }
+    one = make_conversation(engine_state=str(ClaudeState("earlier")))
+    steps = [*one.on_start(), *one.on_line(accept_handshake())]
+    steps += one.on_line(report_earlier_cost(0, rate_limits=limits))
+    assert filter_steps(steps, UsageWindowsReported) == [
+        UsageWindowsReported(
+            (
+                UsageWindow("5 hours", 76, "2026-05-12T06:00:00.123Z"),
+                UsageWindow("7 days, Opus", 3, None),
+                UsageWindow("7 days, Fable", 12, None),
+            )
+        )
+    ]
+    assert isinstance(steps[-1], SendLine)
 
 
 @pytest.mark.parametrize("resets", [None, 0, -1, 1e300, "soon", True])

@@ -23,6 +23,7 @@ from agentd.agent.engine import (
     TurnFailed,
     TurnRequest,
     UsageReported,
+    UsageWindowsReported,
 )
 from agentd.agent.engines.claude_code.conversation import LOST, ClaudeConversation
 from agentd.agent.engines.claude_code.launch import ClaudeState, build_launch
@@ -31,6 +32,7 @@ from agentd.agent.engines.external.conversation import EngineConversation, Progr
 from agentd.agent.engines.external.engine import StdioEngine
 from agentd.agent.engines.external.turn import TurnTimeouts
 from agentd.llm.price import Usage
+from agentd.models.program_state import UsageWindow
 from tests.agent.engines import stand_in_claude
 from tests.agent.engines.claude_code.lines import (
     SESSION,
@@ -38,6 +40,7 @@ from tests.agent.engines.claude_code.lines import (
     answer,
     ask_permission,
     end_turn,
+    report_limit,
     return_result,
     say_text,
     start_session,
@@ -127,6 +130,22 @@ def test_a_turn_with_a_tool_that_is_asked_about(program):
         ReplyCompleted("Done.", ONE, COST),
     ]
     assert decides.asked == [Question("shell", "Bash", "echo hi")]
+
+
+def test_usage_windows_are_reported_while_the_turn_runs(program):
+    engine = program(
+        *BEGUN,
+        *say_lines(
+            report_limit("allowed_warning", 4_102_444_800, utilization=0.9),
+            answer("m1", say_text("Done.")),
+            end_turn("Done."),
+        ),
+    )
+    assert asyncio.run(run_turn(engine)) == [
+        KEPT,
+        UsageWindowsReported((UsageWindow("5 hours", 90, "2100-01-01T00:00:00.000Z"),)),
+        ReplyCompleted("Done.", ONE, COST),
+    ]
 
 
 def test_a_denial_reaches_the_program(program):

@@ -21,6 +21,7 @@ from agentd.agent.engine import (
     TurnFailed,
     TurnRequest,
     UsageReported,
+    UsageWindowsReported,
 )
 from agentd.agent.engines.codex.conversation import BAD_KEY, LOST, SIGN_IN, CodexConversation
 from agentd.agent.engines.codex.launch import CodexState
@@ -37,6 +38,7 @@ from agentd.agent.engines.external.conversation import (
 from agentd.chats.model import Message
 from agentd.llm.conversation import ImagePart
 from agentd.llm.price import NO_USAGE, Usage
+from agentd.models.program_state import UsageWindow
 from agentd.system.protected_paths import ProtectedPlaces
 from tests.agent.engines.conversing import (
     TRANSCRIPTS,
@@ -259,6 +261,43 @@ def test_a_used_up_limit_ends_the_turn_as_limited_until_its_reset() -> None:
     list(talk.on_line(encode_line("account/rateLimits/updated", rateLimits=windows)))
     steps = list(talk.on_line(end_turn({"message": "x", "codexErrorInfo": "usageLimitExceeded"})))
     assert steps == [RateLimited("x", "2026-11-21T22:26:40.000Z"), TurnDone()]
+
+
+def test_usage_windows_are_reported_as_far_as_they_are_told() -> None:
+    talk = make_conversation()
+    begin_turn(talk)
+    told = {
+        "limitId": "codex",
+        "limitName": None,
+        "primary": {"usedPercent": 82, "windowDurationMins": 300, "resetsAt": 1795300000},
+        "secondary": {"usedPercent": 20.4, "windowDurationMins": 10080, "resetsAt": None},
+        "credits": {"hasCredits": False, "unlimited": False, "balance": None},
+        "individualLimit": {
+            "limit": "100",
+            "used": "40",
+            "remainingPercent": 60,
+            "resetsAt": 1795300000,
+        },
+        "planType": "plus",
+    }
+    resets = "2026-11-21T22:26:40.000Z"
+    assert list(talk.on_line(encode_line("account/rateLimits/updated", rateLimits=told))) == [
+        UsageWindowsReported(
+            (
+                UsageWindow("5 hours", 82, resets),
+                UsageWindow("7 days", 20, None),
+                UsageWindow("spending", 40, resets),
+            )
+        )
+    ]
+    other = {
+        "limitId": "codex_other",
+        "limitName": "Spark",
+        "primary": {"usedPercent": 100, "windowDurationMins": None},
+    }
+    assert list(talk.on_line(encode_line("account/rateLimits/updated", rateLimits=other))) == [
+        UsageWindowsReported((UsageWindow("primary window, Spark", 100, None),))
+    ]
 
 
 @pytest.mark.parametrize(
@@ -645,6 +684,8 @@ def test_values_of_other_types_than_expected_are_passed_over(value: Any) -> None
         ("thread/tokenUsage/updated", {"threadId": "t", "turnId": "u", "tokenUsage": value}),
         ("thread/tokenUsage/updated", {"threadId": value, "tokenUsage": {"total": value}}),
         ("account/rateLimits/updated", {"rateLimits": {"primary": {"resetsAt": value}}}),
+        ("account/rateLimits/updated", {"rateLimits": {"primary": {"usedPercent": value}}}),
+        ("account/rateLimits/updated", {"rateLimits": {"individualLimit": value}}),
         ("serverRequest/resolved", {"requestId": value}),
         ("turn/completed", {"threadId": "t", "turn": {"id": "u", "error": value}}),
     ):

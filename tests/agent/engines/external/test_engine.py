@@ -33,6 +33,7 @@ from agentd.agent.engine import (
     TurnFailed,
     TurnRequest,
     UsageReported,
+    UsageWindowsReported,
 )
 from agentd.agent.engines.external.conversation import (
     AskApproval,
@@ -50,6 +51,7 @@ from agentd.agent.engines.external.engine import PrepareTurn, StdioEngine
 from agentd.agent.engines.external.turn import TurnTimeouts
 from agentd.core.errors import NotFound, Unavailable
 from agentd.llm.price import Usage
+from agentd.models.program_state import UsageWindow
 from agentd.system.dialogue import Graces
 from tests.conftest import until as async_until
 from tests.support.loopback import advance_loop_clock
@@ -99,6 +101,8 @@ class Words:
                 yield AwaitLateOutput(float(rest))
             case "pause":
                 yield SupplierPause("Later.", float(rest) if rest else None)
+            case "window":
+                yield UsageWindowsReported((UsageWindow(rest, 100, None),))
             case "restart":
                 yield RestartProgram(
                     ProgramLaunch((sys.executable, "-c", PRELUDE + rest.replace("|", "\n")))
@@ -435,6 +439,10 @@ def test_a_pause_of_unknown_length_is_a_limit_after_a_short_silence():
     assert run_program(
         "say('pause'); say('reply well'); time.sleep(1); say('over')", patience=patience
     ) == [ReplyCompleted("well")], "what it says ends the pause"
+    assert run_program("say('pause'); say('window week'); time.sleep(60)", patience=patience) == [
+        UsageWindowsReported((UsageWindow("week", 100, None),)),
+        RateLimited("Later."),
+    ]
 
 
 def test_bytes_without_a_line_are_no_sign_of_life():

@@ -18,6 +18,7 @@ from agentd.agent.engine import (
     TurnFailed,
     TurnRequest,
     UsageReported,
+    UsageWindowsReported,
 )
 from agentd.agent.engines.codex.conversation import BAD_KEY, LOST, CodexConversation
 from agentd.agent.engines.codex.launch import build_launch
@@ -25,6 +26,7 @@ from agentd.agent.engines.external.common import CONTINUE_PROMPT, WorkspaceBound
 from agentd.agent.engines.external.conversation import ProgramLaunch
 from agentd.chats.model import Message
 from agentd.llm.price import Usage
+from agentd.models.program_state import UsageWindow
 from tests.agent.engines.conversing import drop_engine_state, filter_steps, sum_usage
 from tests.agent.engines.real.codex_talks import PATCH
 from tests.agent.engines.real.driving import Chat, find_processes, list_group
@@ -135,6 +137,22 @@ async def test_the_key_is_in_no_argument_and_in_no_command_s_environment(
     assert "the end" in tool.outcome and KEY not in tool.outcome
     assert arguments and KEY.encode() not in arguments[0]
     assert supplier.requests[0].headers["authorization"] == f"Bearer {KEY}"
+
+
+async def test_usage_windows_are_reported(chat: Chat, supplier: Supplier) -> None:
+    told = {
+        "x-codex-primary-used-percent": "82",
+        "x-codex-primary-window-minutes": "300",
+        "x-codex-primary-reset-at": "4102444800",
+        "x-codex-secondary-used-percent": "12",
+        "x-codex-secondary-window-minutes": "10080",
+    }
+    supplier.script(Answer((Say("Done."),), headers=told))
+    received = await chat.run_turn("Do it.")
+    assert filter_steps(received, UsageWindowsReported)[-1].windows == (
+        UsageWindow("5 hours", 82, "2100-01-01T00:00:00.000Z"),
+        UsageWindow("7 days", 12, None),
+    )
 
 
 async def test_a_thread_that_is_gone_is_restarted(chat: Chat, supplier: Supplier) -> None:
