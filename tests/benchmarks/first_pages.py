@@ -10,17 +10,22 @@ import json
 import os
 from collections.abc import Iterator
 from signal import SIGTERM
+from statistics import median
 from typing import Any
 
 from tests.benchmarks.books import Books
 from tests.benchmarks.large_gateway import LargeGateway
+from tests.benchmarks.load import Shot
 from tests.benchmarks.managing import (
     KEY,
+    LEAST,
+    SHORT,
     ManagedDaemon,
     measure_ratio,
     wait_for_rollups,
 )
 from tests.benchmarks.measures import Row, Size, create_scratch_folder
+from tests.benchmarks.relaying import build_chat_body, start_supplier
 from tests.benchmarks.servers import Gun, encode_request, running_server, start_daemon
 from tests.benchmarks.states import Maker
 
@@ -78,6 +83,65 @@ def _compare(
     yield Row(f"the summary with {rows:,}: time, of a status", ratio, FIGURES_TARGET)
     ratio = measure_ratio(gun, status, large.build_list_call("overview", size), size.rounds)
     yield Row(f"the overview's figures with {rows:,}: time, of a status", ratio, FIGURES_TARGET)
+    ratio = _measure_busy_overview(size, gun, large)
+    what = f"the overview's figures with {rows:,}, after each model call: time, of a status"
+    yield Row(what, ratio, FIGURES_TARGET)
+
+
+def _measure_busy_overview(size: Size, gun: Gun, place: ManagedDaemon) -> float:
+    """Return the processor time of an overview after a model call was recorded, of a status.
+
+    The time of the calls is measured, too, and taken off.
+    """
+    overview = encode_request("GET", f"{PREFIX}overview", KEY)
+    ratios = []
+    with (
+        create_scratch_folder() as folder,
+        running_server(start_supplier(folder), SIGTERM) as supplier,
+    ):
+        key = _add_model(place.server.port, supplier.port)
+        body = json.dumps(build_chat_body(stream=False)).encode()
+        called = encode_request("POST", "/v1/chat/completions", key, body)
+        series = {"status": [place.status], "call": [called], "both": [called, overview]}
+        for number in range(size.rounds):
+            took = {}
+            for name, requests in list(series.items())[:: 1 if number % 2 else -1]:
+                before = place.server.get_processor_seconds()
+                shot = Shot(place.server.port, requests, 1, size.seconds * SHORT)
+                answers = gun.fire(shot).answers / len(requests)
+                took[name] = max(place.server.get_processor_seconds() - before, LEAST) / answers
+            ratios.append((took["both"] - took["call"]) / took["status"])
+    return median(ratios)
+
+
+def _add_model(port: int, supplier: int) -> str:
+    """Add a model of this supplier, and an access key; return the key."""
+    channel = {
+        "name": "fast",
+        "dialects": ["openai-chat"],
+        "local": True,
+        "key": "sk-0123456789",
+        "url": f"http://127.0.0.1:{supplier}",
+    }
+    model = {"name": "fast", "routes": [{"channel": "fast"}], "prices": {"input": 1, "output": 2}}
+    _create(port, "channels", channel)
+    _create(port, "models", model)
+    return str(_create(port, "keys", {"name": "busy"})["key"])
+
+
+def _create(port: int, path: str, resource: dict[str, Any]) -> dict[str, Any]:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    headers = {"X-API-Key": KEY, "Content-Type": "application/json"}
+    try:
+        connection.request("POST", f"{PREFIX}{path}", json.dumps(resource), headers)
+        reply = connection.getresponse()
+        content = reply.read()
+    finally:
+        connection.close()
+    if reply.status != 201:
+        raise SystemExit(f"{path}: {reply.status} {content!r}")
+    found: dict[str, Any] = json.loads(content)
+    return found
 
 
 def list_paths(port: int, key: str) -> list[str]:

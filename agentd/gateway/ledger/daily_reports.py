@@ -85,6 +85,8 @@ class DailyReports:
         """All days, and when the folders had changed last."""
         self._corrupt: set[str] = set()
         """Days whose report proved to be damaged."""
+        self.replacements = 0
+        """The number of days whose file was replaced."""
         self._rollups = RollupStore(layout, self.list_days, self.get_day)
 
     def query(self, do: Callable[[], T]) -> T:
@@ -214,6 +216,7 @@ class DailyReports:
 
     def invalidate(self, day: str) -> None:
         """Drop the report of a day whose file was replaced."""
+        self.replacements += 1
         self._folds.pop(day, None)
         self._reports.pop(day, None)
         with suppress(FileNotFoundError):

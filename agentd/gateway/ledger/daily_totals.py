@@ -4,7 +4,7 @@ Days and hours are those of UTC; where a zone's hours begin within them, they ar
 ``30`` or ``15`` minutes. What is folded only ever adds up, so it may be merged in any order.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Literal, NamedTuple, TypeAlias, TypeVar
 
@@ -212,6 +212,8 @@ class DailyTotals:
         """The spend of each account by quarter of an hour (``spend_by_quarter_hour``)."""
         self.names: dict[str, str] = {}
         """The last name of each key."""
+        self.on_merged: Callable[[Cell, Figures], None] | None = None
+        """Called with what each cell got since the tables were last read."""
         self._total = create_figures()
         self._cells: dict[Cell, Figures] = {}
         self._tables: dict[Dimension, TotalsTable] = {side: {} for side in DIMENSIONS}
@@ -285,6 +287,8 @@ class DailyTotals:
     def _merge_new(self) -> None:
         fresh, self._unmerged = self._unmerged, {}
         for cell, figures in fresh.items():
+            if self.on_merged:
+                self.on_merged(cell, figures)
             if cell.owner or cell.tags or self._tables["owner"]:
                 self._merge_groups(cell, figures.totals)
             self._total.add(figures)

@@ -8,9 +8,8 @@ here blocks, and belongs to one thread.
 
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sized
-from datetime import UTC, date, datetime, timedelta, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from functools import partial
-from heapq import nlargest
 from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 
 from msgspec import structs
@@ -18,15 +17,15 @@ from msgspec import structs
 from agentd.core.clock import Timestamp
 from agentd.core.local_days import (
     DayPiece,
-    get_local_hour,
-    get_today,
     get_utc_range,
     is_utc,
     split_utc_days,
 )
-from agentd.gateway.ledger.daily_reports import DailyReports, DayReport
-from agentd.gateway.ledger.daily_totals import Cell, Figures, RequestTotals, ResponseTimes
+from agentd.gateway.ledger.daily_reports import DailyReports
+from agentd.gateway.ledger.daily_totals import RequestTotals, ResponseTimes
 from agentd.gateway.ledger.day_report import DayFold
+from agentd.gateway.ledger.local_day import cut_day, get_day_before
+from agentd.gateway.ledger.recent_days import TEN_SECONDS, RecentDays
 from agentd.gateway.reports import reports
 from agentd.gateway.reports.overview import CorruptDay, DayFigures, LedgerOverview
 from agentd.gateway.reports.reports import (
@@ -52,15 +51,6 @@ is forgotten first."""
 HISTOGRAM_WEIGHT = 50
 """Other rows for which there is room where two full histograms are."""
 
-TOP_MODELS = 5
-"""Number of models in an overview."""
-
-TOP_CHANNELS = 8
-"""Number of channels whose figures of a day are read."""
-
-_TEN_SECONDS = len("2026-01-31T07:30:0")
-"""The length of a moment without its last digit of seconds."""
-
 ALL_ROWS = slice(None)
 """All rows of a report."""
 
@@ -78,6 +68,7 @@ class LedgerQueries:
         self._now = now
         self._zone = zone
         self._corrupt = _CorruptDays(days)
+        self._recent = RecentDays(days, now, zone, self.get_totals)
         self._cache: OrderedDict[CacheKey, tuple[object, Any, int]] = OrderedDict()
 
     def get_totals(
@@ -119,23 +110,7 @@ class LedgerQueries:
 
     def get_day_figures(self) -> DayFigures:
         """Return the current day beside the one before."""
-        today = get_today(self._zone(), self._now())
-        before = _get_day_before(today)
-        hours, totals = (self.get_totals("hour", one, one) for one in (before, today))
-        channels = self.get_totals("channel", today, today).rows
-        busiest = nlargest(TOP_CHANNELS, channels, key=lambda row: row[1].requests)
-        names = frozenset(name for name, _ in busiest)
-        times = self._get_times_of("hour", today, today)
-        of_channels = self._get_times_of("channel", today, today, EVERYTHING, names)
-        return DayFigures(
-            day=today,
-            yesterday=hours.total.copy(),
-            hours=[(name, row.copy()) for name, row in (*hours.rows, *totals.rows)],
-            hour_medians=reports.find_first_token_medians(times),
-            first_token=reports.build_latency_row("", times.total).first_token,
-            channels=[(name, row.copy()) for name, row in busiest],
-            channel_medians=reports.find_first_token_medians(of_channels),
-        )
+        return self._recent.get_figures()
 
     def get_leaks(self, first: str, last: str, only: ReportFilter = EVERYTHING) -> list[LeakRow]:
         """Return the secrets found by day, key and rule, in this order."""
@@ -148,23 +123,8 @@ class LedgerQueries:
 
     def get_overview(self) -> LedgerOverview:
         """Return the present day and month in short, and what is damaged."""
-        zone = self._zone()
-        today = get_today(zone, self._now())
-        if is_utc(zone):
-            now = self._days.get_day(today)
-            totals, rows = now.total.totals.copy(), now.iter_rows("model")
-        else:
-            report = self.get_totals("model", today, today)
-            totals, rows = report.total.copy(), iter(report.rows)
-        top = nlargest(TOP_MODELS, rows, key=lambda row: (row[1].cost, row[1].requests))
-        month = self.get_totals("total", f"{today[:8]}01", today).total
-        return LedgerOverview(
-            day=today,
-            today=totals,
-            month=month,
-            models=[(name, totals.copy()) for name, totals in top],
-            corrupt_days=self._corrupt.find(self._now()),
-        )
+        recent = self._recent.get_totals()
+        return LedgerOverview(*recent, corrupt_days=self._corrupt.find(self._now()))
 
     def _get_times_of(
         self,
@@ -229,7 +189,7 @@ class LedgerQueries:
         today = self._utc_today
         before = None
         if first < today:
-            end = min(last, _get_day_before(today))
+            end = min(last, get_day_before(today))
             before = self._get_cached(
                 (*question.what, first, end),
                 first,
@@ -265,7 +225,7 @@ class LedgerQueries:
         self, zoned: "_ZonedQuestion", begin: datetime, end: datetime, made: Callable[..., T]
     ) -> T:
         """Return ``made`` of the UTC days within these local ones, and then of the rest."""
-        first, last = _find_first_day(begin), _get_day_before(end.date().isoformat())
+        first, last = _find_first_day(begin), get_day_before(end.date().isoformat())
         edges = {begin.date().isoformat(), _find_last_day(end)}
         before = None
         if first <= last:
@@ -319,7 +279,7 @@ class _CorruptDays:
 
     def find(self, now: Timestamp) -> list[CorruptDay]:
         """Return the days that are damaged, in order."""
-        moment, today = now[:_TEN_SECONDS], now[:10]
+        moment, today = now[:TEN_SECONDS], now[:10]
         if self._known is None or self._known[0] != moment:
             closed = (day for day in self._days.list_days() if day < today)
             self._known = moment, list(self._iter_corrupt(closed))
@@ -354,31 +314,6 @@ class _ZonedQuestion(NamedTuple):
     last: str
 
 
-def cut_day(
-    day: DayReport, piece: DayPiece, zone: tzinfo, only: ReportFilter, *, by_hour: bool
-) -> DayFold:
-    """Return the totals of a piece of a UTC day, by the hours of the time zone.
-
-    ``by_hour`` gives the totals alone, cheaply. A slot that began before belongs to what it
-    began in: so where a day's requests are gone that were counted for a zone of other hours.
-    """
-    fold = DayFold(piece.local_day)
-    for cell, figures in _iter_hours(day) if by_hour else day.iter_cells(only):
-        hour, _, minute = cell.hour.partition(":")
-        midnight = datetime.fromisoformat(piece.utc_day).replace(tzinfo=UTC)
-        at = midnight + timedelta(hours=int(hour), minutes=int(minute or 0))
-        if piece.begin <= at < piece.end:
-            fold.totals.add_cell(cell._replace(hour=get_local_hour(at, zone)), figures)
-    fold.totals.names = dict(day.get_key_names())
-    return fold
-
-
-def _iter_hours(day: DayReport) -> Iterator[tuple[Cell, Figures]]:
-    times = dict(day.iter_times("hour"))
-    for hour, totals in day.iter_rows("hour"):
-        yield Cell(hour, "", "", ""), Figures(totals, times.get(hour, ResponseTimes()))
-
-
 def _find_first_day(begin: datetime) -> str:
     """Return the first day of UTC that begins at a moment or later."""
     whole = begin.time() == datetime.min.time()
@@ -394,10 +329,6 @@ def _find_utc_days(first: str, last: str, zone: tzinfo) -> tuple[str, str]:
 def _find_last_day(end: datetime) -> str:
     """Return the last day of UTC that begins before a moment."""
     return (end - timedelta(microseconds=1)).date().isoformat()
-
-
-def _get_day_before(day: str) -> str:
-    return (date.fromisoformat(day) - timedelta(days=1)).isoformat()
 
 
 def _get_weight(answer: object) -> int:

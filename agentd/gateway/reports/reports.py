@@ -371,11 +371,6 @@ def build_latency_row(name: str, of: ResponseTimes) -> LatencyRow:
     )
 
 
-def find_first_token_medians(report: ReportTable[ResponseTimes]) -> dict[str, float | None]:
-    """Return the milliseconds to the first token in half of the requests of each row."""
-    return {name: estimate_quantiles(row.first, (0.5,))[0] for name, row in report.rows}
-
-
 def _build_ranked(
     side: Dimension, parts: ReportSources, before: ReportTable[RequestTotals] | None
 ) -> ReportTable[RequestTotals]:

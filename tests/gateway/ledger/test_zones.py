@@ -14,9 +14,13 @@ from hypothesis import strategies as st
 
 from agentd.core.clock import FrozenClock, format_iso, parse_iso
 from agentd.core.local_days import get_local_day, get_local_hour
+from agentd.core.quantile import estimate_quantile
+from agentd.gateway.ledger.daily_totals import ResponseTimes
+from agentd.gateway.ledger.day_report import DayFold
 from agentd.gateway.ledger.ledger import Ledger
 from agentd.gateway.ledger.record import RequestRecord, Timings
 from agentd.gateway.reports.reports import EVERYTHING, ReportFilter
+from agentd.llm.price import Prices
 from agentd.storage.layout import Layout
 from tests.gateway.ledger.entries import build_record
 from tests.support.examples import limit_examples
@@ -154,6 +158,103 @@ def test_reports_are_a_recount_by_the_days_and_hours_of_the_zone(place, made, la
     with TemporaryDirectory() as folder:
         entries = build_records(place[1], made)
         asyncio.run(check_zone(Layout(folder, folder), place, entries, late))
+
+
+async def look_after_each_record(
+    layout: Layout, place: tuple[str, str], entries: list[RequestRecord], late: int
+) -> None:
+    name, change = place
+    zone, clock = ZoneInfo(name), FrozenClock(format_iso(parse_iso(change) + timedelta(hours=late)))
+    ledger = Ledger(layout, clock)
+    ledger.zone = zone
+    await ledger.open()
+    today = get_local_day(parse_iso(clock.now()), zone)
+    days = (today - timedelta(days=1)).isoformat(), today.isoformat()
+    known = [one for one in entries if get_row_names(one, zone)["day"] < days[0]]
+    await asyncio.gather(*map(ledger.add_record, known))  # no request lasts for so long
+    for entry in [one for one in entries if one not in known]:
+        await ledger.add_record(entry)
+        known = [*known, entry]
+        by_day, hours = count_by(known, "day", zone), count_by(known, "hour", zone)
+        overview, figures = await ledger.get_overview(), await ledger.get_day_figures()
+        yesterday, now = (by_day.get(day, (Decimal(0), 0)) for day in days)
+        assert (overview.day, overview.today.cost, overview.today.requests) == (days[1], *now)
+        month = [day for day in by_day if f"{days[1][:8]}01" <= day <= days[1]]
+        assert overview.month.cost == sum((by_day[day][0] for day in month), Decimal(0))
+        assert (figures.yesterday.cost, figures.yesterday.requests) == yesterday
+        rows = {name: (row.cost, row.requests) for name, row in figures.hours}
+        assert rows == {name: row for name, row in hours.items() if days[0] <= name[:10] <= days[1]}
+        report = await ledger.get_times("hour", days[1], days[1])
+        firsts = {name: estimate_quantile(row.first, 0.5) for name, row in report.rows}
+        assert figures.hour_medians == firsts
+        assert figures.first_token.p50 == estimate_quantile(report.total.first, 0.5)
+        models = dict((await ledger.get_totals("model", days[1], days[1])).rows)
+        assert dict(overview.models) == models
+        channels = await ledger.get_totals("channel", days[1], days[1])
+        assert dict(figures.channels) == dict(channels.rows)
+    await ledger.close()
+
+
+@settings(max_examples=limit_examples(30), deadline=None)
+@given(places, calls, st.sampled_from([0, 2, 12, 23]))
+def test_a_look_after_each_request_is_a_recount(place, made, late):
+    with TemporaryDirectory() as folder:
+        entries = build_records(place[1], made)
+        asyncio.run(look_after_each_record(Layout(folder, folder), place, entries, late))
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Kolkata"])
+async def test_a_look_after_a_request_counts_only_that_request(layout, monkeypatch, zone):
+    """However many there were: neither the day's cells nor the other hours' times are read."""
+    ledger = Ledger(layout, FrozenClock("2026-05-01T12:00:00.000Z"))
+    ledger.zone = ZoneInfo(zone)
+    await ledger.open()
+    made = [(minute, "a" * 12, f"m{minute % 9}", 1) for minute in range(0, 720, 7)]
+    for one in build_records("2026-05-01T00:00:00.000Z", made):
+        await ledger.add_record(one)
+    await ledger.get_overview()
+    await ledger.get_day_figures()
+    read: list[object] = []
+    cells, merge = DayFold.iter_cells, ResponseTimes.add
+
+    def note_cells(self, only=EVERYTHING):
+        read.append("cells")
+        return cells(self, only)
+
+    def note_times(self, other):
+        read.append("times")
+        merge(self, other)
+
+    monkeypatch.setattr(DayFold, "iter_cells", note_cells)
+    monkeypatch.setattr(ResponseTimes, "add", note_times)
+    await ledger.add_record(build_record(10_000, "2026-05-01T11:59:00.000Z"))
+    requests = (await ledger.get_overview()).today.requests
+    hours = dict((await ledger.get_day_figures()).hours)
+    assert sum(row.requests for row in hours.values()) == requests == len(made) + 1
+    assert "cells" not in read
+    assert len(read) < 2 * len(hours)
+    await ledger.close()
+
+
+async def test_a_late_or_repriced_request_of_the_day_before_counts_at_once(layout):
+    """The day before and the month are kept, but never behind what is recorded."""
+    clock = FrozenClock("2026-05-03T03:00:00.000Z")  # 23 o'clock of the second in New York
+    for zone, late in ("UTC", "02T23:59"), ("America/New_York", "02T03:59"):
+        folder = Layout(f"{layout.state}/{zone}", layout.config)
+        ledger = Ledger(folder, clock)
+        ledger.zone = ZoneInfo(zone)
+        await ledger.open()
+        await ledger.add_record(build_record(1, f"{clock.now()[:8]}03T02:00:00.000Z"))
+        before, was = await ledger.get_day_figures(), await ledger.get_overview()
+        await ledger.add_record(build_record(2, f"{clock.now()[:8]}{late}:00.000Z"))
+        after, now = await ledger.get_day_figures(), await ledger.get_overview()
+        assert (before.yesterday.requests, after.yesterday.requests) == (0, 1)
+        assert (was.month.requests, now.month.requests) == (1, 2)
+        prices = Prices(input=Decimal(10**6), output=Decimal(0))
+        await ledger.reprice("2026-05-01", "2026-05-03", lambda _, prices=prices: (prices, "v2"))
+        assert (await ledger.get_day_figures()).yesterday.cost == 10
+        assert (await ledger.get_overview()).month.cost == 20
+        await ledger.close()
 
 
 async def test_a_zone_that_is_changed_holds_for_days_that_were_added_up_before(layout):
