@@ -18,7 +18,7 @@ from tests.ui.support import (
 from tests.ui.test_chat import create_busy_chat, list_waiting
 from tests.ui.test_live import BODIES, HIDDEN
 
-from playwright.sync_api import Browser, Page, expect  # isort: skip
+from playwright.sync_api import Browser, Page, Route, expect  # isort: skip
 
 
 def choose(page: Page, menu: str, entry: str) -> None:
@@ -92,6 +92,27 @@ def test_a_prompt_is_sent_now_before_those_that_wait_longer(
     sent = [one.prompt for one in talking.given]
     assert sent[-2:] == ["is urgent", "has time"]
     expect(page.locator(".queue .wait")).to_have_count(0)
+
+
+def test_a_prompt_that_is_sent_now_is_not_stopped_when_the_turn_before_it_ends_by_itself(
+    ada: Person, site: Serving, talking: TalkingEngine
+) -> None:
+    client = site.client()
+    talking.expect("is very urgent")
+    chat, running = create_busy_chat(client, talking, "is very urgent")
+    path = f"/api/remote/chats/{chat}/messages"
+    page = ada.open(f"/{chat}")
+
+    def end_first(route: Route) -> None:
+        talking.say(running, ReplyCompleted("It ended by itself."))
+        until(lambda: any("It ended" in one["content"] for one in client.get(path)["messages"]))
+        route.continue_()
+
+    page.route(f"**/api/chat/{chat}/stop", end_first)
+    choose(page, "More for this prompt", "Send now")
+    until(lambda: page.evaluate("1") and talking.given[-1].prompt == "is very urgent")
+    talking.say("is very urgent", ReplyCompleted("Done at once."))
+    expect(page.locator(".prose", has_text="Done at once.")).to_be_visible()
 
 
 def test_the_whole_queue_is_held_and_goes_on(

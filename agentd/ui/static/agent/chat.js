@@ -1,6 +1,6 @@
 /** A chat: its script, what it asks, its queue, and where the next prompt is written. */
 
-import { canChange, may, post, put } from "../core/api.js";
+import { ApiError, canChange, may, post, put } from "../core/api.js";
 import { el, icon } from "../core/el.js";
 import { link, query, setQuery } from "../core/router.js";
 import * as live from "../core/live.js";
@@ -60,14 +60,20 @@ export function page(params) {
 
   /** @param {number} promptId */
   async function sendNow(promptId) {
+    const path = `/api/MessageQueue/${chatId}`;
     try {
-      await post(`/api/MessageQueue/${chatId}/${promptId}/move`, { position: 0 });
-      const prompt = chat.queue.peek().find((one) => one.id === promptId);
-      if (prompt?.isPaused) await post(`/api/MessageQueue/${chatId}/${promptId}/resume`);
-      if (prompt?.notBefore) await put(`/api/MessageQueue/${chatId}/${promptId}`, { notBefore: "" });
-      await post(`/api/chat/${chatId}/stop`);
-      await post(`/api/MessageQueue/${chatId}/release`);
+      await post(`${path}/hold`, {}); // else the running turn might end by itself, and the next one would be stopped
+      try {
+        await post(`${path}/${promptId}/move`, { position: 0 });
+        const prompt = chat.queue.peek().find((one) => one.id === promptId);
+        if (prompt?.isPaused) await post(`${path}/${promptId}/resume`);
+        if (prompt?.notBefore) await put(`${path}/${promptId}`, { notBefore: "" });
+        await post(`/api/chat/${chatId}/stop`);
+      } finally {
+        await post(`${path}/release`);
+      }
     } catch (error) {
+      if (error instanceof ApiError && error.status === 404) return; // its turn has come meanwhile
       toastError(error, () => void sendNow(promptId));
     }
   }
