@@ -7,7 +7,7 @@ import re
 import signal
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -17,11 +17,11 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from agentd.agent.approval_rules import ApprovalPolicy
+from agentd.agent.approval_rules import ApprovalPolicy, ApprovalRule
 from agentd.agent.approvals import ApprovalService
 from agentd.agent.budget import SpendBudget
 from agentd.agent.dispatcher import Dispatcher
-from agentd.agent.engine import Engine
+from agentd.agent.engine import Engine, Question
 from agentd.agent.engine_selection import EngineRegistry
 from agentd.agent.planner import TurnPlanner
 from agentd.app.state import State, open_state
@@ -32,6 +32,7 @@ from agentd.chats.store import ChatFiles
 from agentd.chats.turns import TurnRecorder
 from agentd.cli.serve import GC_THRESHOLDS
 from agentd.core.clock import FrozenClock
+from agentd.core.errors import Unavailable
 from agentd.core.events import Event, EventBus
 from agentd.gateway.secrets.detect import LazyDetector
 from agentd.models.model import Models
@@ -138,6 +139,11 @@ async def running_services(layout: Layout, *, crash: bool = False) -> AsyncItera
             state.release()
 
 
+async def refuse_rule(rule: ApprovalRule, question: Question) -> None:
+    """Store no rule."""
+    raise Unavailable("The settings cannot be written")
+
+
 def build_dispatcher(
     services: Services,
     engine: Engine,
@@ -147,11 +153,17 @@ def build_dispatcher(
     policy: ApprovalPolicy | None = None,
     budget: SpendBudget | Callable[[], SpendBudget] | None = None,
     named_in: Callable[[str, str], str] = lambda *_: "",
+    store_rule: Callable[[ApprovalRule, Question], Awaitable[None]] = refuse_rule,
 ) -> Dispatcher:
     """Build a dispatcher over the chats of ``services`` whose default engine is ``engine``."""
     money = budget if callable(budget) else lambda: budget or SpendBudget()
     approvals = ApprovalService(
-        services.turns, services.clock, lambda: policy or ApprovalPolicy(), money, named_in
+        services.turns,
+        services.clock,
+        lambda: policy or ApprovalPolicy(),
+        money,
+        store_rule,
+        named_in,
     )
     engines = EngineRegistry(
         lambda: {engine.name: engine}, lambda: engine.name, lambda: models or Models()

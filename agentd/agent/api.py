@@ -8,6 +8,7 @@ from typing import Annotated, Literal, Protocol
 
 from msgspec import Meta, Struct
 
+from agentd.agent.approval_rules import ApprovalRule
 from agentd.agent.turn_runner import RunningReply, TurnStatus
 from agentd.chats.approval import Approval, ApprovalMode
 from agentd.chats.records import ChatChanged
@@ -30,6 +31,7 @@ from agentd.core.errors import (
     Conflict,
     Forbidden,
     NotFound,
+    Unavailable,
 )
 from agentd.http.access import RouteGroup, require_answers
 from agentd.http.request import Request, Response
@@ -140,6 +142,10 @@ class DecideApproval(Struct, frozen=True):
     decision: Literal["allow", "deny"]
     session: bool = False
     note: Annotated[str, Meta(max_length=1000)] = ""
+    rule: ApprovalRule | None = None
+    """A rule that decides this question as the answer does, by an administrator: it is added to
+    ``approval_rules`` of ``agentd.yml``, before the first rule that decides it now, else at the
+    end."""
 
 
 class ApprovalsView(Struct, frozen=True):
@@ -168,9 +174,17 @@ class ApprovalDecider(Protocol):
     """The questions of the running turns (``agent.approvals.ApprovalService``)."""
 
     async def answer(
-        self, chat_id: int, number: int, *, allowed: bool, session: bool, note: str, by: str
+        self,
+        chat_id: int,
+        number: int,
+        *,
+        allowed: bool,
+        session: bool,
+        note: str,
+        by: str,
+        rule: ApprovalRule | None,
     ) -> Approval:
-        """Record a person's decision; raise ``NotFound`` when the question is not open."""
+        """Record a person's decision and its rule; ``NotFound`` if the question is not open."""
         ...
 
 
@@ -297,6 +311,13 @@ class AgentEndpoints:
     async def decide_approval(self, call: Request) -> Response:
         """Answer a question."""
         changes = call.parse_json(DecideApproval)
+        if changes.rule and call.caller.role != "administrator":
+            raise Forbidden(
+                "Only an administrator may add a rule",
+                "It would decide in other chats, too. Answer without it, or sign in as one.",
+            )
+        if changes.rule and changes.rule.decision != changes.decision:
+            raise BadRequest("rule.decision: expected the decision about this question")
         chat_id = get_chat_id(call)
         decided = await self._approvals.answer(
             chat_id,
@@ -305,6 +326,7 @@ class AgentEndpoints:
             session=changes.session,
             note=changes.note,
             by=call.caller.identity,
+            rule=changes.rule,
         )
         return Response(make_approval_view(decided, chat_id))
 
@@ -425,12 +447,13 @@ def _list_approval_routes(agent: AgentEndpoints) -> tuple[Route, ...]:
             "/api/chat/{chatId}/approvals/{approvalId}",
             RouteGroup.EXTENDED,
             agent.decide_approval,
-            "Allow or deny a question of the agent; an API key needs the scope answers.",
+            "Allow or deny a question of the agent; an API key needs the scope answers. An"
+            " administrator may add a rule that decides such questions from then on.",
             operation_id="decide_approval",
             needs_answers=True,
             request_type=DecideApproval,
             response_type=ApprovalView,
-            errors=(BadRequest, Forbidden, NotFound),
+            errors=(BadRequest, Forbidden, NotFound, Conflict, Unavailable),
             section="4, extended surface",
         ),
     )

@@ -12,8 +12,9 @@ such a rule applies, only a person can allow the line.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
+from glob import escape
 from typing import Annotated, Literal, TypeAlias
 from urllib.parse import urlsplit
 
@@ -22,6 +23,7 @@ from msgspec import Meta, Struct
 from agentd.agent.engine import Question
 from agentd.agent.shell_parser import ShellCommand, is_unknown, iter_spellings, parse_command_line
 from agentd.chats.approval import Approval, ApprovalKind, ApprovalMode
+from agentd.core.errors import BadRequest
 
 Decision: TypeAlias = Literal["allow", "deny", "ask"]
 RuleKind: TypeAlias = Literal["read", "write", "outside", "shell", "network", "other", "protected"]
@@ -60,7 +62,7 @@ class ApprovalRule(Struct, frozen=True, omit_defaults=True, forbid_unknown_field
         if self.kind not in (None, question.kind):
             if self.kind != "protected" or not question.protected:
                 return "no"
-        elif question.protected and self.decision == "allow" and self.subject != question.subject:
+        elif question.protected and self.decision == "allow" and not self._names(question):
             return "no"  # a protected path is allowed by kind or by its exact name only
         if self.decision == "allow":
             return "yes" if self._allows(question) else "no"
@@ -68,11 +70,15 @@ class ApprovalRule(Struct, frozen=True, omit_defaults=True, forbid_unknown_field
 
     def _allows(self, question: Question) -> bool:
         """Return whether the pattern allows it; a second command after ``;`` is never covered."""
-        if self.subject in ("*", question.subject):
+        if self.subject == "*" or self._names(question):
             return True
         if question.kind == "shell" and not _PLAIN_COMMAND.fullmatch(question.subject):
             return False
         return all(fnmatchcase(one, self.subject) for one in _split_subjects(question))
+
+    def _names(self, question: Question) -> bool:
+        """Return whether it names this action and no other, wildcards in it escaped or not."""
+        return self.subject in (question.subject, escape(question.subject))
 
     def _match_restriction(self, question: Question) -> Match:
         """Match a restricting pattern against each command or file of the question."""
@@ -137,6 +143,28 @@ def explain_denial(question: Question, policy: ApprovalPolicy) -> str:
     wanted = {"kind": rule.kind or "*", "tool": rule.tool, "subject": rule.subject}
     said = ", ".join(f"{name}: {value}" for name, value in wanted.items() if value != "*")
     return f"{BY_SETTINGS} The rule is: {said or 'deny everything'}."
+
+
+def find_place(rule: ApprovalRule, question: Question, rules: Sequence[ApprovalRule]) -> int | None:
+    """Return the place among ``rules`` from which a new rule decides this question.
+
+    That is before the first that decides it now, else the end: the rules above stay in force. None:
+    it stands there already. Raises ``BadRequest`` when it does not decide the question.
+    """
+    if question.kind == "question":
+        raise BadRequest("No rule answers what the agent asks a person")
+    if rule in rules and _apply_rules(question, rules) == rule.decision:
+        return None
+    matching = (index for index, one in enumerate(rules) if one.match(question) == "yes")
+    place = next(matching, len(rules))
+    if _apply_rules(question, (*rules[:place], rule)) != rule.decision:
+        raise BadRequest(
+            "The rule does not decide this question",
+            "Its kind, tool and subject have to match it. A pattern allows one plain command, and"
+            " no protected place; nor can a rule allow a command to which one that denies or asks"
+            " may apply.",
+        )
+    return place
 
 
 def _decide_action(

@@ -2,13 +2,13 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from functools import partial
 
 from msgspec.structs import replace
 
-from agentd.agent.approval_rules import ApprovalPolicy, decide, explain_denial
+from agentd.agent.approval_rules import ApprovalPolicy, ApprovalRule, decide, explain_denial
 from agentd.agent.budget import SpendBudget
 from agentd.agent.diff import cut_diff
 from agentd.agent.engine import ApprovalAnswer, OccupySlot, Question
@@ -17,7 +17,7 @@ from agentd.chats.repository import AGENT
 from agentd.chats.state import Chat
 from agentd.chats.turns import TurnRecorder
 from agentd.core.clock import Clock, format_iso, parse_iso
-from agentd.core.errors import AgentdError, NotFound
+from agentd.core.errors import AgentdError, BadRequest, NotFound
 from agentd.core.tasks import BackgroundTasks
 
 log = logging.getLogger(__name__)
@@ -37,7 +37,8 @@ TOO_LONG = (
 class _OpenQuestion:
     """An open question; the ``lock`` is held from a decision until that is on disk."""
 
-    def __init__(self) -> None:
+    def __init__(self, question: Question) -> None:
+        self.question = question
         self.approval: Approval | None = None
         """Set, with its id, just before the question is published."""
         self.lock = asyncio.Lock()
@@ -48,7 +49,8 @@ class ApprovalService:
     """The open questions of all running turns; ``policy`` and ``budget`` give current settings.
 
     ``find_protected`` says why a path in a command line is protected that is run in a folder
-    (empty: the workspace); it may block.
+    (empty: the workspace); it may block. ``store_rule`` adds a rule to the settings, durably, and
+    raises ``BadRequest`` if that does not decide the question.
     """
 
     def __init__(
@@ -57,12 +59,14 @@ class ApprovalService:
         clock: Clock,
         policy: Callable[[], ApprovalPolicy],
         budget: Callable[[], SpendBudget],
+        store_rule: Callable[[ApprovalRule, Question], Awaitable[None]],
         find_protected: Callable[[str, str], str] = lambda command, folder: "",
     ) -> None:
         self._turns = turns
         self._budget = budget
         self._clock = clock
         self._policy = policy
+        self._store_rule = store_rule
         self._find_protected = find_protected
         self._open: dict[int, _OpenQuestion] = {}
         self._tasks = BackgroundTasks()
@@ -96,7 +100,7 @@ class ApprovalService:
                 return await self._deny(chat_id, question, explain_denial(question, policy))
         if len(question.subject) > MAX_QUESTION_LENGTH:
             return await self._deny(chat_id, question, TOO_LONG)
-        waiting = _OpenQuestion()
+        waiting = _OpenQuestion(question)
         try:
             asked, opened = (
                 self._to_approval(question, policy.seconds),
@@ -117,11 +121,21 @@ class ApprovalService:
                 del self._open[waiting.approval.id]
 
     async def answer(
-        self, chat_id: int, number: int, *, allowed: bool, session: bool, note: str, by: str
+        self,
+        chat_id: int,
+        number: int,
+        *,
+        allowed: bool,
+        session: bool,
+        note: str,
+        by: str,
+        rule: ApprovalRule | None = None,
     ) -> Approval:
         """Record a person's decision; ``session``: it holds for the same question in this chat.
 
-        Raises ``NotFound`` for a question that is not open in this chat, any more or yet.
+        ``rule`` is stored before the decision is, and decides such questions from then on. Raises
+        ``NotFound`` for a question that is not open in this chat, any more or yet, and what
+        ``store_rule`` raises; then it is still open.
         """
         chat = await self._turns.get_latest(chat_id)
         asked = next((one for one in chat.agent.asked if one.id == number), None)
@@ -136,8 +150,13 @@ class ApprovalService:
             answered_at=self._clock.now(),
             diff="",
         )
-        written = self._resolve_budget if asked.kind == "budget" else self._resolve
-        await asyncio.shield(self._tasks.start(written(chat, decided, by)))
+        if asked.kind != "budget":
+            written = self._resolve(chat, decided, by, rule)
+        elif rule:
+            raise BadRequest("No rule decides about budgets")
+        else:
+            written = self._resolve_budget(chat, decided, by)
+        await asyncio.shield(self._tasks.start(written))
         return decided
 
     async def _deny(self, chat_id: int, question: Question, reason: str) -> ApprovalAnswer:
@@ -156,13 +175,17 @@ class ApprovalService:
             await self._turns.release_queue(chat.id, by, self._budget().compute_allowance(chat))
         await self._turns.close_approval(chat.id, decided, by)
 
-    async def _resolve(self, chat: Chat, decided: Approval, by: str) -> None:
+    async def _resolve(
+        self, chat: Chat, decided: Approval, by: str, rule: ApprovalRule | None
+    ) -> None:
         waiting = self._open.get(decided.id)
         if waiting is None:
             raise _make_not_open_error(chat.id, decided.id)
         async with waiting.lock:
             if waiting.decided.done():
                 raise _make_not_open_error(chat.id, decided.id)
+            if rule:
+                await self._store_rule(rule, waiting.question)
             await self._turns.close_approval(chat.id, decided, by)
             waiting.decided.set_result(decided)
 

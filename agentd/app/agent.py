@@ -4,17 +4,18 @@ import asyncio
 import logging
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import get_args
 
 from msgspec import Struct
 
-from agentd.agent.approval_rules import ApprovalPolicy
+from agentd.agent.approval_rules import ApprovalPolicy, ApprovalRule, find_place
 from agentd.agent.approvals import ApprovalService
 from agentd.agent.budget import SpendBudget
 from agentd.agent.command_paths import explain_protection
 from agentd.agent.custom_commands.store import CommandDirectory
 from agentd.agent.dispatcher import Dispatcher
-from agentd.agent.engine import Engine
+from agentd.agent.engine import Engine, Question
 from agentd.agent.engine_selection import EngineRegistry
 from agentd.agent.engines.external.common import ModelEndpoint, WorkspaceBounds
 from agentd.agent.hooks.directory import HookDirectory
@@ -132,6 +133,7 @@ class EngineComponent:
             clock,
             self._get_policy,
             self._get_budget,
+            self._store_rule,
             self._explain_command,
         )
         build_engines = EngineRegistry(
@@ -176,6 +178,11 @@ class EngineComponent:
     def _get_policy(self) -> ApprovalPolicy:
         now = self._get_settings()
         return ApprovalPolicy(now.approvals, now.approval_rules, now.approval_seconds)
+
+    async def _store_rule(self, rule: ApprovalRule, question: Question) -> None:
+        """Add a rule to the settings, where it decides the question."""
+        place = partial(find_place, rule, question)
+        await self._config_files.settings.add_approval_rule(rule, place)
 
     def _get_budget(self) -> SpendBudget:
         now = self._get_settings()

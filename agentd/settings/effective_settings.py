@@ -6,12 +6,13 @@ said on the command line, in the environment or in ``.env`` comes before the fil
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from socket import AI_PASSIVE, SOCK_STREAM, getaddrinfo, socket
 
-from msgspec import structs
+from msgspec import structs, to_builtins
 
+from agentd.agent.approval_rules import ApprovalRule
 from agentd.core.errors import BadRequest, ConfigError, ConfigProblem, suggest_name
 from agentd.settings.model import Settings
 from agentd.settings.sources import Overrides, parse_settings_file, read_settings_file
@@ -112,6 +113,18 @@ class EffectiveSettings:
                 await self.refresh()
         return after.settings
 
+    async def add_approval_rule(
+        self, rule: ApprovalRule, find_place: Callable[[Sequence[ApprovalRule]], int | None]
+    ) -> None:
+        """Add a rule to the file; it is in force when this returns.
+
+        ``find_place`` returns its place among those of the file, None if it need not be added; what
+        it raises is raised, and as for ``change``.
+        """
+        async with self._writing:
+            await asyncio.to_thread(self._insert_rule, rule, find_place)
+            await self.refresh()
+
     def _load(self) -> SettingsFileContents:
         if self._outside is None:
             return SettingsFileContents(self._started)
@@ -140,6 +153,23 @@ class EffectiveSettings:
         except ConfigError as error:
             messages = [problem.what for problem in error.problems]
             raise BadRequest(messages[0], "\n".join(messages[1:])) from error
+
+    def _insert_rule(
+        self, rule: ApprovalRule, find_place: Callable[[Sequence[ApprovalRule]], int | None]
+    ) -> None:
+        def put(text: yaml_editor.YamlEditor) -> None:
+            place = find_place(self._parse(text.content.encode()).settings.approval_rules)
+            if place is not None:
+                text.insert_item(("approval_rules",), place, to_builtins(rule))
+
+        def fits(before: SettingsFileContents, after: SettingsFileContents) -> bool:
+            rules = list(before.settings.approval_rules)
+            place = find_place(rules)
+            if place is not None:
+                rules.insert(place, rule)
+            return after.settings == structs.replace(before.settings, approval_rules=tuple(rules))
+
+        yaml_editor.edit_yaml_file(self._path, self._parse, put, fits)
 
     def _parse(self, data: bytes) -> SettingsFileContents:
         said = parse_settings_file(self._path, data)

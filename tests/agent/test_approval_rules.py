@@ -1,5 +1,7 @@
 """The questions that a rule decides, and those that a person must decide."""
 
+from glob import escape
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,10 +12,12 @@ from agentd.agent.approval_rules import (
     ApprovalRule,
     Decision,
     decide,
+    find_place,
     grant_key,
 )
 from agentd.agent.engine import Question
 from agentd.chats.approval import Approval
+from agentd.core.errors import BadRequest
 
 RISKY = ["outside", "shell", "network", "other"]
 
@@ -259,3 +263,58 @@ def test_a_question_to_the_person_is_asked_whatever_the_rules_and_the_mode_allow
     assert decide(question, ApprovalPolicy("auto", rules), "", [make_allowed(question)]) == "ask"
     assert decide(question, ApprovalPolicy("ask"), "auto", ()) == "ask"
     assert decide(question, ApprovalPolicy("auto"), "deny", ()) == "deny"
+
+
+# A rule that a person adds with an answer.
+
+GIT = ApprovalRule("allow", kind="shell", subject="git *")
+
+
+def test_a_new_rule_stands_before_the_first_that_decides_the_question_or_at_the_end():
+    rules = (
+        ApprovalRule("deny", subject="rm *"),
+        ApprovalRule("ask", kind="shell", subject="git push*"),
+        ApprovalRule("ask", kind="shell"),
+    )
+    question = ask_shell("git push origin")
+    place = find_place(GIT, question, rules)
+    assert place == 1
+    after = (*rules[:place], GIT, *rules[place:])
+    assert decide(question, ApprovalPolicy("ask", after), "", ()) == "allow"
+    assert decide(ask_shell("rm -r x"), ApprovalPolicy("ask", after), "", ()) == "deny"
+    assert find_place(GIT, question, rules[:1]) == 1
+    assert find_place(GIT, question, after) is None, "it decides already"
+    other = ApprovalRule("deny", kind="network")
+    assert find_place(other, Question("network", "fetch", "https://a.example"), rules) == 3
+
+
+@pytest.mark.parametrize(
+    ("rule", "question", "rules"),
+    [
+        (GIT, ask_shell("make"), ()),
+        (GIT, ask_shell("git status; rm x"), ()),
+        (GIT, Question("network", "fetch", "git x"), ()),
+        (ApprovalRule("allow"), Question("question", "ask_person", "Which?"), ()),
+        (ApprovalRule("allow"), ask_shell("$A x"), (ApprovalRule("deny", subject="rm *"),)),
+        (
+            ApprovalRule("allow", subject="cat *"),
+            Question("shell", "shell", "cat .env", protected="It names .env."),
+            (),
+        ),
+    ],
+)
+def test_a_rule_that_does_not_decide_the_question_is_not_added(rule, question, rules):
+    with pytest.raises(BadRequest):
+        find_place(rule, question, rules)
+
+
+@pytest.mark.parametrize("decision", ["allow", "deny"])
+@pytest.mark.parametrize("subject", ["rm *.tmp", "ls [a]?", "cat x | wc -l", "a\nb"])
+def test_an_escaped_subject_names_this_action_alone(subject, decision):
+    question = Question("shell", "shell", subject, protected="It names .env.")
+    rule = ApprovalRule(decision, kind="shell", subject=escape(subject))
+    assert find_place(rule, question, ()) == 0
+    policy = ApprovalPolicy("ask", (rule,))
+    assert decide(question, policy, "", ()) == decision
+    assert decide(ask_shell("rm -r / x.tmp"), policy, "", ()) == "ask"
+    assert decide(ask_shell("ls ab"), policy, "", ()) == "ask"

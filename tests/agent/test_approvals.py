@@ -157,6 +157,38 @@ async def test_the_history_shows_that_nobody_answered_or_that_a_stop_withdrew_th
         assert shown in ([("stop", STOPPED)], [withdrawn, ("stop", STOPPED)])
 
 
+async def test_a_rule_is_stored_before_the_answer_and_without_it_the_question_stays_open(layout):
+    engine, stored = AskingEngine(PUSH), list[tuple[ApprovalRule, Question, int]]()
+    full = True
+
+    async def store(rule: ApprovalRule, question: Question) -> None:
+        if full:
+            raise Unavailable("The disk is full")
+        stored.append((rule, question, services.chats.get_summary(number).asking))
+
+    rule = ApprovalRule("allow", kind="shell", subject="git push*")
+    async with running_services(layout) as services:
+        dispatcher, approvals, number = await start(services, engine, store_rule=store)
+        (asked,) = await wait_for_questions(services, number)
+
+        async def answer() -> Approval:
+            return await approvals.answer(
+                number, asked.id, allowed=True, session=False, note="", by=ME, rule=rule
+            )
+
+        with pytest.raises(Unavailable):
+            await answer()
+        assert await wait_for_questions(services, number) == [asked]
+        full = False
+        assert (await answer()).state == "allowed"
+        with pytest.raises(NotFound):
+            await answer()
+        assert stored == [(rule, PUSH, 1)]
+        await services.chats.wait_until_idle(number, 60)
+        assert engine.answers[0].allowed
+        await dispatcher.stop(0)
+
+
 async def test_what_a_person_says_to_what_is_allowed_is_told_to_the_engine(layout):
     which = Question("question", "ask_person", "Which?", choices=("red", "blue"))
     engine = AskingEngine(which)

@@ -171,6 +171,22 @@ class YamlEditor:
                 entries, self._find_line_end(key.end_mark.index), key.start_mark.column + 2
             )
 
+    def insert_item(self, path: YamlPath, index: int, entry: Mapping[str, object]) -> None:
+        """Insert an item, a map, before the item ``index`` of the list at ``path``.
+
+        It stands above the comments right above that item; behind the last one it is appended.
+        """
+        holder = self._find_map(path[:-1])
+        key, items = (_find_entry(holder, path[-1]) if holder else None) or (None, None)
+        if key is None or not isinstance(items, SequenceNode) or index >= len(items.value):
+            self.append_item(path, entry)
+        elif items.flow_style:
+            place = items.value[index].start_mark.index
+            self._replace(place, place, f"{_render_value(entry)}, ")
+        else:
+            place = self._find_item_start(key, items, index)
+            self._insert_items((entry,), place, items.start_mark.column)
+
     def update_item(self, path: YamlPath, index: int, values: Mapping[str, object]) -> None:
         """Set values of the item, a map, of the list at ``path``; those it has stay as typed."""
         for name, value in values.items():
@@ -202,13 +218,8 @@ class YamlEditor:
             self._replace(items.start_mark.index, items.end_mark.index, f"[{text}]")
             return
         for index in sorted(indexes, reverse=True):  # so that the marks before it stay right
-            item = items.value[index]
-            begin = self._find_line_start(item.start_mark.index)
-            if self._slice(begin, item.start_mark.index).strip() != "-":
-                raise Conflict(yaml_reader.explain_not_editable(self._where))
-            above = self._find_end_of_value(items.value[index - 1]) if index else key.end_mark.index
-            start = _find_start_of_item(self.content, begin, self._find_line_end(above))
-            self._replace(start, self._find_line_end(self._find_end_of_value(item)), "")
+            end = self._find_line_end(self._find_end_of_value(items.value[index]))
+            self._replace(self._find_item_start(key, items, index), end, "")
         if len(items.value) == len(indexes):
             self._replace(key.end_mark.index + 1, key.end_mark.index + 1, " []")
 
@@ -294,6 +305,15 @@ class YamlEditor:
         """Insert the lines of new items of a block list."""
         lines = (" " * indent + line + self._break for line in _render_items(entries))
         self._replace(place, place, self._get_leading_newline(place) + "".join(lines))
+
+    def _find_item_start(self, key: Node, items: SequenceNode, index: int) -> int:
+        """Return the offset of an item of the block list below ``key``, with its comments."""
+        item = items.value[index]
+        begin = self._find_line_start(item.start_mark.index)
+        if self._slice(begin, item.start_mark.index).strip() != "-":
+            raise Conflict(yaml_reader.explain_not_editable(self._where))
+        above = self._find_end_of_value(items.value[index - 1]) if index else key.end_mark.index
+        return _find_start_of_item(self.content, begin, self._find_line_end(above))
 
     def _get_leading_newline(self, place: int) -> str:
         """Return the newline that is missing for a new line to begin there, if it is."""

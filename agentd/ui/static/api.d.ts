@@ -818,6 +818,7 @@ export type DecideApproval = {
   decision: "allow" | "deny";
   session?: boolean;
   note?: string;
+  rule?: ApprovalRule | null;
 };
 
 export type DecisionView = {

@@ -185,6 +185,19 @@ def test_a_list_gets_its_first_item_and_others_in_its_own_manner(text, after):
     assert edit(text, ("append_item", ("list",), {"name": "c"})) == after
 
 
+def test_an_item_is_inserted_above_the_comments_of_the_one_it_precedes():
+    new, lines = {"name": "c", "deep": {"one": 3}}, "  - name: 'c'\n    deep: {one: 3}\n"
+    first, second = "  # the first\n", "  # the second\n"
+    assert edit(LIST, ("insert_item", ("list",), 0, new)) == LIST.replace(first, lines + first)
+    assert edit(LIST, ("insert_item", ("list",), 1, new)) == LIST.replace(second, lines + second)
+    assert edit(LIST, ("insert_item", ("list",), 2, new)) == edit(
+        LIST, ("append_item", ("list",), new)
+    )
+    assert edit("", ("insert_item", ("list",), 0, {"a": 1})) == "list:\n  - a: 1\n"
+    flow = edit("list: [{a: 1}, {b: 2}]\n", ("insert_item", ("list",), 1, {"c": 3}))
+    assert flow == "list: [{a: 1}, {c: 3}, {b: 2}]\n"
+
+
 def test_an_item_leaves_with_its_comments():
     left = edit(LIST, ("remove_item", ("list",), 0))
     assert left == LIST.replace("  # the first\n  - name: a\n    deep:\n      one: 1   # uno\n", "")
@@ -241,6 +254,7 @@ def test_any_value_is_read_as_it_was_meant_and_the_others_stay(name, value):
 @given(
     st.lists(
         st.tuples(st.just("append"), st.dictionaries(st.sampled_from("abc"), values, min_size=1))
+        | st.tuples(st.just("insert"), st.dictionaries(st.sampled_from("abc"), values, min_size=1))
         | st.tuples(st.just("remove"), st.integers(0, 3)),
         max_size=6,
     ),
@@ -252,6 +266,12 @@ def test_any_items_come_and_go_and_the_others_stay(steps, text):
         items = expected.setdefault("list", [])
         if step == "append":
             items.append(what)
+        elif step == "insert":
+            place = len(items) // 2
+            items.insert(place, what)
+            text = edit(text, ("insert_item", ("list",), place, what))
+            assert yaml.safe_load(text) == expected
+            continue
         elif what < len(items):
             del items[what]
         else:

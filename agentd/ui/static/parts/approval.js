@@ -39,6 +39,12 @@ export function approvalCard(question) {
     }
   }
 
+  /** @param {"allow" | "deny"} decision */
+  async function answerByRule(decision) {
+    const { decideByRule } = await import("./approval_rule.js");
+    decideByRule(question, decision, remark.value.trim());
+  }
+
   const disabled = () => busy.value;
   const node = el("section", { class: "ask", "aria-label": "A question of the agent", id: `q${question.id}` },
     el("div", { class: "head" }, icon("warning"),
@@ -55,6 +61,8 @@ export function approvalCard(question) {
       question.kind === "budget" ? null : menuButton({ class: "btn plain", changes: "manager", disabled }, ["Always…"], () => [
         { label: "Allow this in this chat", note: "The same question is not asked again here", changes: "manager", onselect: () => void answer("allow", true) },
         { label: "Deny this in this chat", note: "The same question is answered with no here", changes: "manager", onselect: () => void answer("deny", true) },
+        { label: "Allow this everywhere…", note: "By a rule that you see first", changes: "administrator", onselect: () => void answerByRule("allow").catch(toastError) },
+        { label: "Deny this everywhere…", note: "By a rule that you see first", changes: "administrator", onselect: () => void answerByRule("deny").catch(toastError) },
       ]),
       remark));
   remark.addEventListener("keydown", (event) => {

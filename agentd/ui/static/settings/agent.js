@@ -5,6 +5,7 @@ import { el } from "../core/el.js";
 import { computed, signal } from "../core/signals.js";
 import { loaded } from "../parts/frame.js";
 import { toast } from "../parts/toast.js";
+import { ruleList } from "./approval_rules.js";
 import { card, failureLine, follow, settingsPage } from "./frame.js";
 import { settingRow, valueOf } from "./setting_row.js";
 
@@ -95,6 +96,7 @@ function settingsCard({ title, text, names }, settings) {
 
   return card({ title, text },
     known.map((name) => settingRow(name, settings, drafts, clear)),
+    known.includes("approval_rules") ? ruleList(settings) : null,
     el("div", { role: "alert" }, () => (failed.value ? el("div", { class: "inside" }, failureLine(failed.value)) : null)),
     canSave ? el("footer", null,
       el("span", { class: "grow" }, () => (changed.value ? `${changed.value} not saved` : "Saved to agentd.yml, whose comments stay")),
