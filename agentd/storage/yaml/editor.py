@@ -113,16 +113,16 @@ class YamlEditor:
         if holder.flow_style:
             others = [pair for pair in holder.value if pair[0] is not key]
             text = ", ".join(
-                self._slice(one.start_mark.index, self._find_end_of_value(two))
+                self._slice(one.start_mark.index, _find_end(self.content, two))
                 for one, two in others
             )
             self._replace(holder.start_mark.index, holder.end_mark.index, f"{{{text}}}")
         elif len(path) > 1 and len(holder.value) == 1:
-            self._replace(holder.start_mark.index, self._find_end_of_value(value), "{}")
+            self._replace(holder.start_mark.index, _find_end(self.content, value), "{}")
         else:
             self._replace(
-                self._find_line_start(key.start_mark.index),
-                self._find_line_end(self._find_end_of_value(value)),
+                _find_line_start(self.content, key.start_mark.index),
+                _find_line_end(self.content, _find_end(self.content, value)),
                 "",
             )
 
@@ -136,7 +136,7 @@ class YamlEditor:
         if found and isinstance(found[1], MappingNode) and not found[1].value:
             key, value = found
             if "#" not in self._slice(
-                key.start_mark.index, self._find_line_end(self._find_end_of_value(value))
+                key.start_mark.index, _find_line_end(self.content, _find_end(self.content, value))
             ):
                 self.delete(path)
                 self.prune_empty(path[:-1])
@@ -156,19 +156,21 @@ class YamlEditor:
         key, items = pair
         inline = ", ".join(map(_render_value, entries))
         if isinstance(items, SequenceNode) and items.value:
-            end = self._find_end_of_value(items.value[-1])
+            end = _find_end(self.content, items.value[-1])
             if items.flow_style:
                 self._replace(end, end, f", {inline}")
             else:
-                self._insert_items(entries, self._find_line_end(end), items.start_mark.column)
+                self._insert_items(
+                    entries, _find_line_end(self.content, end), items.start_mark.column
+                )
         elif not (isinstance(items, SequenceNode) or _is_nothing(items)):
             raise Conflict(yaml_reader.explain_not_editable(self._where))
         elif holder.flow_style:
             self._replace_value(key, items, f"[{inline}]")
         else:
-            self._replace(key.end_mark.index + 1, self._find_end_of_value(items), "")
+            self._replace(key.end_mark.index + 1, _find_end(self.content, items), "")
             self._insert_items(
-                entries, self._find_line_end(key.end_mark.index), key.start_mark.column + 2
+                entries, _find_line_end(self.content, key.end_mark.index), key.start_mark.column + 2
             )
 
     def insert_item(self, path: YamlPath, index: int, entry: Mapping[str, object]) -> None:
@@ -213,12 +215,12 @@ class YamlEditor:
         if items.flow_style:
             others = [one for number, one in enumerate(items.value) if number not in indexes]
             text = ", ".join(
-                self._slice(one.start_mark.index, self._find_end_of_value(one)) for one in others
+                self._slice(one.start_mark.index, _find_end(self.content, one)) for one in others
             )
             self._replace(items.start_mark.index, items.end_mark.index, f"[{text}]")
             return
         for index in sorted(indexes, reverse=True):  # so that the marks before it stay right
-            end = self._find_line_end(self._find_end_of_value(items.value[index]))
+            end = _find_line_end(self.content, _find_end(self.content, items.value[index]))
             self._replace(self._find_item_start(key, items, index), end, "")
         if len(items.value) == len(indexes):
             self._replace(key.end_mark.index + 1, key.end_mark.index + 1, " []")
@@ -233,9 +235,9 @@ class YamlEditor:
         begin = first = self._start_of_entry(holder)
         for key, value in holder.value:
             end = (
-                self._find_end_of_value(value)
+                _find_end(self.content, value)
                 if holder.flow_style
-                else self._find_line_end(self._find_end_of_value(value))
+                else _find_line_end(self.content, _find_end(self.content, value))
             )
             start = key.start_mark.index if holder.flow_style else begin
             pieces[key.value] = self._slice(start, end)
@@ -265,7 +267,7 @@ class YamlEditor:
         return node
 
     def _replace_value(self, key: Node, value: Node, text: str) -> None:
-        begin, end = value.start_mark.index, self._find_end_of_value(value)
+        begin, end = value.start_mark.index, _find_end(self.content, value)
         if begin == key.end_mark.index + 1 or value.start_mark.column <= key.start_mark.column:
             text = f" {text}"  # right behind the colon, or in the key's own column
         self._replace(begin, end, text)
@@ -276,7 +278,7 @@ class YamlEditor:
             self._append_line(line, 0)
         elif holder.flow_style:
             place = (
-                self._find_end_of_value(holder.value[-1][1])
+                _find_end(self.content, holder.value[-1][1])
                 if holder.value
                 else holder.start_mark.index + 1
             )
@@ -284,7 +286,7 @@ class YamlEditor:
         elif len(path) == 1:
             self._append_line(line, holder.start_mark.column)
         else:
-            place = self._find_line_end(self._find_end_of_value(holder.value[-1][1]))
+            place = _find_line_end(self.content, _find_end(self.content, holder.value[-1][1]))
             indent = " " * holder.start_mark.column
             self._replace(
                 place, place, self._get_leading_newline(place) + indent + line + self._break
@@ -294,7 +296,7 @@ class YamlEditor:
         """Add a line of the outermost map: below where it is commented out, or at the end."""
         name = re.escape(line.partition(":")[0])
         shown = list(re.finditer(rf"(?m)^# ?{name}:.*$", self.content))
-        place = self._find_line_end(shown[-1].end()) if shown else len(self.content)
+        place = _find_line_end(self.content, shown[-1].end()) if shown else len(self.content)
         self._replace(
             place, place, self._get_leading_newline(place) + " " * indent + line + self._break
         )
@@ -309,11 +311,11 @@ class YamlEditor:
     def _find_item_start(self, key: Node, items: SequenceNode, index: int) -> int:
         """Return the offset of an item of the block list below ``key``, with its comments."""
         item = items.value[index]
-        begin = self._find_line_start(item.start_mark.index)
+        begin = _find_line_start(self.content, item.start_mark.index)
         if self._slice(begin, item.start_mark.index).strip() != "-":
             raise Conflict(yaml_reader.explain_not_editable(self._where))
-        above = self._find_end_of_value(items.value[index - 1]) if index else key.end_mark.index
-        return _find_start_of_item(self.content, begin, self._find_line_end(above))
+        above = _find_end(self.content, items.value[index - 1]) if index else key.end_mark.index
+        return _find_start_of_item(self.content, begin, _find_line_end(self.content, above))
 
     def _get_leading_newline(self, place: int) -> str:
         """Return the newline that is missing for a new line to begin there, if it is."""
@@ -321,36 +323,39 @@ class YamlEditor:
 
     def _start_of_entry(self, holder: Node) -> int:
         """Return the offset of its first entry's line, or of the comments above that."""
-        place = self._find_line_start(holder.start_mark.index)
-        while place and self._slice(self._find_line_start(place - 1), place).lstrip().startswith(
-            "#"
-        ):
-            place = self._find_line_start(place - 1)
+        place = _find_line_start(self.content, holder.start_mark.index)
+        while place and self._slice(
+            _find_line_start(self.content, place - 1), place
+        ).lstrip().startswith("#"):
+            place = _find_line_start(self.content, place - 1)
         return place
-
-    def _find_end_of_value(self, node: Node) -> int:
-        """Return the end of a value: a block's end mark is behind the comments below it."""
-        if isinstance(node, MappingNode | SequenceNode) and not node.flow_style and node.value:
-            last = node.value[-1]
-            return self._find_end_of_value(last[1] if isinstance(node, MappingNode) else last)
-        end: int = node.end_mark.index
-        if isinstance(node, ScalarNode) and node.style in ("|", ">"):
-            return len(self.content[:end].rstrip("\r\n"))
-        return end
-
-    def _find_line_start(self, place: int) -> int:
-        return self.content.rfind("\n", 0, place) + 1
-
-    def _find_line_end(self, place: int) -> int:
-        """Return the offset of the line after the one at ``place``."""
-        found = self.content.find("\n", place)
-        return found + 1 if found >= 0 else len(self.content)
 
     def _slice(self, begin: int, end: int) -> str:
         return self.content[begin:end]
 
     def _replace(self, begin: int, end: int, text: str) -> None:
         self.content = self.content[:begin] + text + self.content[end:]
+
+
+def _find_end(content: str, node: Node) -> int:
+    """Return the end of a value: a block's end mark is behind the comments below it."""
+    if isinstance(node, MappingNode | SequenceNode) and not node.flow_style and node.value:
+        last = node.value[-1]
+        return _find_end(content, last[1] if isinstance(node, MappingNode) else last)
+    end: int = node.end_mark.index
+    if isinstance(node, ScalarNode) and node.style in ("|", ">"):
+        return len(content[:end].rstrip("\r\n"))
+    return end
+
+
+def _find_line_start(content: str, place: int) -> int:
+    return content.rfind("\n", 0, place) + 1
+
+
+def _find_line_end(content: str, place: int) -> int:
+    """Return the offset of the line after the one at ``place``."""
+    found = content.find("\n", place)
+    return found + 1 if found >= 0 else len(content)
 
 
 def _find_start_of_item(content: str, begin: int, least: int) -> int:
