@@ -1,6 +1,7 @@
 """Text of others: sixty attempts in every place that shows text, and a model that means harm."""
 
 import json
+import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,8 +10,9 @@ from typing import Any
 import pytest
 
 from agentd.agent.engine import Question, ReplyCompleted, ReplyDelta, ToolUsed, TurnFailed
+from agentd.ui.assets import STATIC_FOLDER
 from tests.core.test_markdown import PAYLOADS as ATTEMPTS
-from tests.support.daemon import Client, Serving, until
+from tests.support.daemon import WORD, Client, Serving, until
 from tests.ui.support import PHONE, Person, TalkingEngine, person
 from tests.ui.test_every_page import wait_until_loaded
 
@@ -50,13 +52,20 @@ WRONG = """() => [...document.querySelectorAll("*")].flatMap((node) => {
 })"""
 
 PAGES = [
-    *("/", "/chats", "/inbox", "/chats/trash", "/analytics", "/welcome"),
-    *("/workspace/changes", "/workspace/history", "/workspace/files"),
-    *("/workspace/builds", "/workspace/deployments"),
-    *("/settings/you", "/settings/agent", "/settings/models", "/settings/skills"),
-    *("/settings/labels", "/settings/bots", "/settings/configuration", "/settings/about"),
-    *("/settings/mcp-servers", "/settings/hooks"),
+    "/1" if path == "/:chatId" else path
+    for path in re.findall(r'\{ path: "([^"]+)"', (STATIC_FOLDER / "pages.js").read_text())
+    if not path.startswith(("/gateway", "/login"))
 ]
+"""Every page of the agent and the settings; the first chat stands for all."""
+assert not [path for path in PAGES if ":" in path], "say what to open"
+DIALOGS = {
+    "/1": ["Rename"],
+    "/schedules": ["Edit", "Delete"],
+    "/settings/labels": ["Edit", "Delete"],
+    "/settings/mcp-servers": ["Edit", "Remove"],
+    "/settings/configuration": ["Set a password", "Remove"],
+}
+"""The entries of a menu of the page that open dialogs."""
 TEXTS = {
     *("title", "name", "description", "message", "details", "subject", "reason", "excerpt", "text"),
     *("content", "tool", "engine", "model", "supplier", "author", "branch", "note"),
@@ -65,7 +74,35 @@ TEXTS = {
     *("launch", "matcher", "decidedBy"),
     *("answeredBy", "waitsFor", "prompt", "group", "value", "default", "workspace"),
 }
-"""The fields of answers that hold text of people, programs or files."""
+"""The fields of answers and events that hold text of people, programs or files."""
+
+POISON_EVENTS = (
+    (
+        """(() => {
+  const [attempts, texts] = [ATTEMPTS, new Set(TEXTS)];
+  let count = 0;
+  const next = () => attempts[count++ % attempts.length];
+  const poison = (value, key) => Array.isArray(value) ? value.map((one) => poison(one, key))
+    : value && typeof value === "object"
+      ? Object.fromEntries(Object.entries(value).map(([name, one]) => [name, poison(one, name)]))
+      : typeof value === "string" && value && texts.has(key) ? next() : value;
+  const listen = EventSource.prototype.addEventListener;
+  window.poisoned = 0;
+  EventSource.prototype.addEventListener = function (kind, listener, ...options) {
+    const hear = (event) => {
+      if (!event.data) return listener.call(this, event);
+      const [told, key] = [JSON.parse(event.data), /Delta$/.test(kind) ? "text" : ""];
+      const data = JSON.stringify(poison(told, key));
+      listener.call(this, new MessageEvent(kind, { data, lastEventId: event.lastEventId }));
+      if (data !== event.data) window.poisoned++;
+    };
+    return listen.call(this, kind, hear, ...options);
+  };
+})();"""
+    )
+    .replace("ATTEMPTS", json.dumps(PAYLOADS))
+    .replace("(TEXTS)", f"({json.dumps(sorted(TEXTS))})")
+)
 
 
 def run_git(folder: Path, *arguments: str) -> None:
@@ -106,6 +143,13 @@ def site(tmp_path_factory: pytest.TempPathFactory, talking: TalkingEngine) -> It
         client.post("/api/build/trigger/says", None)
         client.post("/api/deploy/start/says", None)
         until(lambda: client.get("/api/build/status/says")["ended"])
+        client.create_chat(prompt="the first", title="The first")
+        client.post("/api/chat-labels", {"name": "bug", "color": "#cc3b3b"})
+        client.post("/api/schedules", {"name": "nightly", "cron": "0 3 * * *", "prompt": "Run."})
+        docs = {"name": "docs", "url": "https://docs.example/mcp"}
+        administrator = serving.administrator()
+        administrator.post("/api/mcp-servers", docs)
+        administrator.post("/api/users", {"name": "bob", "role": "viewer", "password": WORD})
         yield serving
 
 
@@ -224,22 +268,69 @@ def test_files_and_commits_show_them_as_text(victim: Person) -> None:
 @pytest.mark.parametrize("path", PAGES)
 def test_no_page_trusts_what_the_daemon_answers(victim: Person, path: str) -> None:
     """Rows 36 and 37: each text of each answer is an attempt, whatever the daemon would refuse."""
-
-    def poison(route: Route) -> None:
-        if route.request.method != "GET" or "/api/events" in route.request.url:
-            return route.continue_()
-        answer = route.fetch()
-        if "json" not in answer.headers.get("content-type", ""):
-            return route.fulfill(response=answer)
-        return route.fulfill(
-            response=answer, json=replace_texts(answer.json(), iter(PAYLOADS * 99))
-        )
-
     victim.context.route("**/api/**", poison)
     page = victim.open(path)
     wait_until_loaded(page)
+    menus = page.locator("main [aria-haspopup=menu]:not([disabled])")
+    if path in DIALOGS:
+        expect(menus.first).to_be_visible()
+    for menu in menus.all()[:3]:
+        if menu.is_visible():
+            menu.click()
+            expect(page.get_by_role("menu")).to_be_visible()
+            check_page(page)
+            page.keyboard.press("Escape")
+    at = 1 if path == "/settings/configuration" else 0  # somebody else, and not the person
+    for name in DIALOGS.get(path, []):
+        menu = page.get_by_role("button", name="More") if path == "/1" else menus.nth(at)
+        menu.click()
+        page.get_by_role("menuitem", name=name).click()
+        expect(page.get_by_role("dialog")).to_be_visible()
+        check_page(page)
+        page.keyboard.press("Escape")
+        expect(page.get_by_role("dialog")).to_have_count(0)
     page.get_by_role("button", name="Settings and account").click()
     check_page(page)
+
+
+def poison(route: Route) -> None:
+    """Answer with attempts instead of texts."""
+    if route.request.method != "GET" or "/api/events" in route.request.url:
+        return route.continue_()
+    answer = route.fetch()
+    if "json" not in answer.headers.get("content-type", ""):
+        return route.fulfill(response=answer)
+    return route.fulfill(response=answer, json=replace_texts(answer.json(), iter(PAYLOADS * 99)))
+
+
+def test_no_page_trusts_what_the_daemon_tells_by_events(
+    victim: Person, site: Serving, talking: TalkingEngine
+) -> None:
+    """Row 36: chats, questions, queues, replies that grow, labels, schedules, jobs."""
+    victim.context.add_init_script(POISON_EVENTS)
+    client, prompt = site.client(), "told by events"
+    talking.expect(prompt)
+    chat = client.create_chat(prompt=prompt, title="Told by events")
+    paths = (f"/{chat}", "/inbox", "/schedules", "/settings/labels", "/workspace/builds?name=says")
+    pages = [victim.open(path) for path in paths]
+    for page in pages:
+        wait_until_loaded(page)
+    client.post(f"/api/remote/chats/{chat}/queue", {"prompt": "waits"})
+    client.put(f"/api/chats/{chat}", {"title": "Another title"})
+    client.post("/api/chat-labels", {"name": "told", "color": "#3366cc"})
+    client.post("/api/schedules", {"name": "told", "cron": "0 3 * * *", "prompt": "Run."})
+    client.post("/api/build/trigger/says", None)
+    talking.say(prompt, ToolUsed("read_file", "path=a.txt", "one"), ReplyDelta("it grows"))
+    expect(pages[0].locator(".growing")).to_be_attached()
+    talking.say(prompt, Question("shell", "run_command", "make"))
+    for page in pages[:2]:
+        expect(page.locator(".ask").last).to_be_visible()
+    for page in pages:
+        check_page(page)
+    assert sum(page.evaluate("window.poisoned") for page in pages) > 5
+    asked = client.get(f"/api/chat/{chat}/approvals")["approvals"][-1]
+    client.post(f"/api/chat/{chat}/approvals/{asked['id']}", {"decision": "deny"})
+    talking.say(prompt, ReplyCompleted("done"))
 
 
 @pytest.mark.parametrize("path", [path for path in PAGES if path != "/settings/you"])
