@@ -255,10 +255,10 @@ export function page(params) {
 
   addKeys([
     { keys: "Ctrl F", label: "Find in this chat", run: () => void find(), typing: true },
-    { keys: "A", label: "Allow what the agent asks", run: () => answer("allow") },
-    { keys: "D", label: "Deny what the agent asks", run: () => answer("deny") },
-    { keys: "E", label: "Edit the next prompt of the queue", run: queue.editNext },
-    { keys: "Esc", label: "Stop the turn", run: () => chat.working.peek() && canChange() && void stop() },
+    { keys: "A", label: "Allow what the agent asks", changes: "manager", run: () => answer("allow") },
+    { keys: "D", label: "Deny what the agent asks", changes: "manager", run: () => answer("deny") },
+    { keys: "E", label: "Edit the next prompt of the queue", changes: "manager", run: queue.editNext },
+    { keys: "Esc", label: "Stop the turn", changes: "manager", run: () => chat.working.peek() && canChange() && void stop() },
     { keys: "[", label: "Previous turn", run: () => stepTurn(scroll, -1) },
     { keys: "]", label: "Next turn", run: () => stepTurn(scroll, 1) },
     { keys: "Home", label: "Start of the chat", run: () => void toStart() },

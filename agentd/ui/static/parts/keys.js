@@ -1,5 +1,6 @@
 /** Keys: each page adds its own, `?` lists all that work now. */
 
+import { may } from "../core/api.js";
 import { el } from "../core/el.js";
 import { navigate, path } from "../core/router.js";
 import { onEnd } from "../core/signals.js";
@@ -7,7 +8,10 @@ import { revealChat } from "../agent/chat_list.js";
 import { groups, loadMore } from "../agent/chats.js";
 import { toastError } from "./toast.js";
 
-/** @typedef {{ keys: string, label: string, run: (event: KeyboardEvent) => void, typing?: boolean, hidden?: boolean }} Shortcut */
+/**
+ * @typedef {{ keys: string, label: string, run: (event: KeyboardEvent) => void, typing?: boolean, hidden?: boolean,
+ *   changes?: import("../core/api.js").Role }} Shortcut
+ */
 
 /** @type {Shortcut[]} */
 const shortcuts = [];
@@ -15,7 +19,7 @@ let installed = false;
 
 /**
  * Add keys while what is being made now lasts. `keys` is such as `A`, `Ctrl K`, `Alt ↑`.
- * @param {Shortcut[]} more `typing`: they work while text is being typed, too
+ * @param {Shortcut[]} more `typing`: they work while text is being typed, too; `changes`: who may use it
  */
 export function addKeys(more) {
   shortcuts.push(...more);
@@ -52,7 +56,7 @@ export function installKeys() {
 export async function openKeys() {
   const { openDialog } = await import("./dialog.js");
   void openDialog("Keys", () => [
-    el("dl", { class: "keys" }, shortcuts.filter((one) => !one.hidden).map(({ keys, label }) => [
+    el("dl", { class: "keys" }, shortcuts.filter((one) => !one.hidden && may(one.changes ?? "viewer")).map(({ keys, label }) => [
       el("dt", null, keys.split(" ").map((key) => el("kbd", null, key))), el("dd", null, label)]).flat()),
   ]);
 }

@@ -68,11 +68,11 @@ export function queuePanel(chat, { sendNow }) {
     if (moment) await setTime(prompt, moment);
   }
 
-  /** @param {Prompt} prompt @param {number} position */
-  function move(prompt, position) {
+  /** @param {Prompt} prompt @param {number} position @param {Promise<unknown>} [before] what is awaited first */
+  function move(prompt, position, before = Promise.resolve()) {
     const others = chat.queue.peek().filter((one) => one.id !== prompt.id);
     const at = Math.max(0, Math.min(position, others.length));
-    return change(others.toSpliced(at, 0, prompt), () => post(`${path}/${prompt.id}/move`, { position: at }));
+    return change(others.toSpliced(at, 0, prompt), () => before.then(() => post(`${path}/${prompt.id}/move`, { position: at })));
   }
 
   /** @param {Prompt} prompt */
@@ -217,6 +217,8 @@ export function queuePanel(chat, { sendNow }) {
     const from = chat.queue.peek().indexOf(prompt);
     let to = from;
     let moved = false;
+    /** Whether it is paused now because it is dragged. */
+    let paused = Promise.resolve(false);
     const start = event.clientY;
     let pointer = start;
     let frame = 0;
@@ -241,7 +243,7 @@ export function queuePanel(chat, { sendNow }) {
       if (!moved) {
         moved = true;
         node.classList.add("lift");
-        if (!wasPaused) post(`${path}/${id}/pause`).catch(toastError);
+        if (!wasPaused) paused = post(`${path}/${id}/pause`).then(() => true, (error) => (toastError(error), false));
         scrollOn();
       }
       place();
@@ -252,10 +254,10 @@ export function queuePanel(chat, { sendNow }) {
       grip.removeEventListener("lostpointercapture", end);
       node.classList.remove("lift");
       if (moved) {
-        const placed = move(prompt, to);
+        const placed = move(prompt, to, paused);
         order.value = null;
         await placed;
-        if (!wasPaused) await post(`${path}/${id}/resume`).catch(toastError);
+        if (await paused) await post(`${path}/${id}/resume`).catch(toastError);
       }
     };
     grip.addEventListener("pointermove", follow);
@@ -274,7 +276,7 @@ export function queuePanel(chat, { sendNow }) {
       el("span", { class: "grow not-phone" }),
       () => held.value
         ? el("button", { class: "btn plain small", changes: "manager", title: held.value, onclick: release }, icon("play"), "Continue")
-        : el("button", { class: "btn plain small not-phone", changes: "manager", onclick: hold }, icon("pause"), "Hold all"),
+        : el("button", { class: "btn plain small", changes: "manager", onclick: hold }, icon("pause"), "Hold all"),
       el("button", { class: "btn plain icon small only-phone", "aria-label": () => (folded.value ? "Show the queue" : "Fold the queue"), "aria-expanded": () => String(!folded.value),
         onclick: () => (folded.value = !folded.peek()) }, () => icon(folded.value ? "down" : "up"))),
     rows,

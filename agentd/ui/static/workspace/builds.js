@@ -83,7 +83,7 @@ function buildDetail(name, build, jobs, autofix) {
   const stop = () => jobs.act(name, {}, () => post(`/api/build/stop/${url}`));
   const output = jobOutput({ name, path: "/api/build/output", event: "buildOutput", resumes: false });
   reloadWith(build, output.reload);
-  addKeys([{ keys: "R", label: "Run the build", run: () => canChange() && !running.peek() && void run() }]);
+  addKeys([{ keys: "R", label: "Run the build", changes: "manager", run: () => canChange() && !running.peek() && void run() }]);
   return el("article", { class: "job" },
     el("header", { class: "job-head" },
       el("div", { class: "titles" }, el("h2", null, name), stateLine(computed(() => stateOf(build.value)))),

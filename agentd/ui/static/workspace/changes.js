@@ -40,8 +40,8 @@ export function page() {
   addKeys([
     { keys: "[", label: "Previous file", run: () => step(-1) },
     { keys: "]", label: "Next file", run: () => step(1) },
-    { keys: "S", label: "Stage or unstage this file", run: toggle },
-    { keys: "C", label: "Commit", run: () => void commit() },
+    { keys: "S", label: "Stage or unstage this file", changes: "manager", run: toggle },
+    { keys: "C", label: "Commit", changes: "manager", run: () => void commit() },
   ]);
 
   const sides = el("div", { class: "sides scroll", tabindex: 0, role: "region", "aria-label": "Changed files" },

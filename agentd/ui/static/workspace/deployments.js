@@ -75,7 +75,7 @@ function deploymentDetail(name, deployment, jobs) {
   const start = () => void send("start", "starting");
   const stop = () => void send("stop", "stopping");
   const restart = () => void send("restart", "stopping");
-  addKeys([{ keys: "R", label: "Start or restart the deployment", run: () => canChange() && (isUp.peek() ? restart() : start()) }]);
+  addKeys([{ keys: "R", label: "Start or restart the deployment", changes: "manager", run: () => canChange() && (isUp.peek() ? restart() : start()) }]);
   return el("article", { class: "job" },
     el("header", { class: "job-head" },
       el("div", { class: "titles" }, el("h2", null, name), stateLine(computed(() => stateOf(deployment.value)))),
