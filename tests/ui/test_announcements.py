@@ -68,3 +68,30 @@ def test_states_of_chats_are_told_once_and_replies_are_not(
     )
     region = page.get_by_role("status").filter(has_text="Failed: Write the tests")
     expect(region).to_have_attribute("aria-live", "polite")
+
+
+def test_only_the_chat_that_changed_is_looked_at(
+    ada: Person, site: Serving, talking: TalkingEngine
+) -> None:
+    """Row 23: the announcer does not go through all chats at each change."""
+    client = site.client()
+    chats = [client.create_chat(title=f"Other {number}") for number in range(40)]
+    talking.expect("tell me")
+    client.create_chat(prompt="tell me", title="The one that changes")
+    page = ada.open("/gateway")
+    wait_until_loaded(page)
+    page.evaluate(HEAR)
+    page.evaluate(
+        """(many) => {
+          const values = Map.prototype.values;
+          window.walks = 0;
+          Map.prototype.values = function () {
+            if (this.size > many && new Error().stack.includes("/shell.js")) walks++;
+            return values.call(this);
+          };
+        }""",
+        len(chats),
+    )
+    talking.say("tell me", ReplyDelta("half a reply"), ReplyCompleted("half a reply"))
+    expect_told(page, "Done: The one that changes")
+    assert page.evaluate("walks") == 0

@@ -5,10 +5,10 @@ import { ASSETS, dot, el, fill, icon, svg } from "./core/el.js";
 import { list } from "./core/list.js";
 import * as live from "./core/live.js";
 import { link, path, render } from "./core/router.js";
-import { computed, effect, signal, untracked } from "./core/signals.js";
+import { computed, effect, signal } from "./core/signals.js";
 import { installKeys } from "./parts/keys.js";
 import { menuButton } from "./parts/menu.js";
-import { approvals, asking, chats, loading } from "./agent/chats.js";
+import { approvals, asking, chats, loading, onChatsChange } from "./agent/chats.js";
 import { chatList } from "./agent/chat_list.js";
 import { PAGES, placesOf } from "./pages.js";
 
@@ -206,34 +206,54 @@ function buildAnnouncer() {
   const region = el("div", { class: "hidden announcer", role: "status", "aria-live": "polite" });
   /** What was told last, or was so at the start. @type {Map<number, string>} */
   const told = new Map();
+  /** What is to be told of the chats that stand otherwise by now. @type {Map<number, string>} */
+  const coming = new Map();
+  let isRead = false;
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  let timer;
   const tell = () => {
-    const words = standings().filter(({ chatId, standing }) => told.get(chatId) !== standing).flatMap(({ chatId, standing, title: name }) => {
+    const words = [...coming].flatMap(([chatId, standing]) => {
       const isNew = !told.has(chatId);
       told.set(chatId, standing);
       const [word] = standing.split("#");
-      return word && (!isNew || word === "Needs you") ? [`${word}: ${name}`] : [];
+      const name = chats.peek().get(chatId)?.title;
+      return word && name !== undefined && (!isNew || word === "Needs you") ? [`${word}: ${name}`] : [];
     });
+    coming.clear();
     if (words.length) fill(region, words.map((text) => el("p", null, text)));
   };
-  let isRead = false;
-  const changes = computed(() => standings().map(({ chatId, standing }) => `${chatId}${standing}`).join());
-  effect(() => {
-    void changes.value;
-    if (loading.value !== "ready") return undefined;
-    if (!isRead) for (const { chatId, standing } of untracked(standings)) told.set(chatId, standing);
+  /** @param {Iterable<number>} chatIds */
+  const look = (chatIds) => {
+    if (loading.peek() !== "ready") return;
+    for (const chatId of chatIds) {
+      const standing = standingOf(chatId);
+      if (standing === null || standing === told.get(chatId)) {
+        coming.delete(chatId);
+      } else if (!isRead) {
+        told.set(chatId, standing);
+      } else if (standing !== coming.get(chatId)) {
+        coming.set(chatId, standing);
+        clearTimeout(timer);
+        timer = setTimeout(tell, SETTLES);
+      }
+    }
     isRead = true;
-    const timer = setTimeout(tell, SETTLES);
-    return () => clearTimeout(timer);
-  });
+  };
+  look(chats.peek().keys());
+  onChatsChange(look);
   return region;
 }
 
-/** How each chat stands: a question with its number, the end of its work, or nothing to tell. */
-function standings() {
-  const asked = new Map(approvals.value.map((one) => [one.chatId, `Needs you#${one.id}`]));
-  return [...chats.value.values()].map(({ chatId, title: name, status, state }) => ({
-    chatId, title: name, standing: asked.get(chatId) ?? (status !== "completed" ? "" : state === "error" ? "Failed" : "Done"),
-  }));
+/**
+ * How a chat stands: a question with its number, the end of its work, or nothing to tell; null: it is not known.
+ * @param {number} chatId
+ */
+function standingOf(chatId) {
+  const chat = chats.peek().get(chatId);
+  if (!chat) return null;
+  const asked = approvals.peek().findLast((one) => one.chatId === chatId);
+  if (asked) return `Needs you#${asked.id}`;
+  return chat.status !== "completed" ? "" : chat.state === "error" ? "Failed" : "Done";
 }
 
 /** After an interruption: is it still the version that this page is of? */

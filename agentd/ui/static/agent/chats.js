@@ -39,6 +39,22 @@ export const groups = computed(() => {
 
 export const asking = computed(() => approvals.value.length);
 
+/** @type {((chatIds: Iterable<number>) => void)[]} */
+const listeners = [];
+
+/**
+ * Call with the chats that changed, or whose questions did; those that were read are told together.
+ * @param {(chatIds: Iterable<number>) => void} listener
+ */
+export function onChatsChange(listener) {
+  listeners.push(listener);
+}
+
+/** @param {Iterable<number>} chatIds */
+function tellChanged(chatIds) {
+  for (const listener of listeners) listener(chatIds);
+}
+
 /** Read what every page shows, and follow it from now on. */
 export async function loadChats() {
   if (loading.peek() !== "ready") loading.value = "loading";
@@ -51,6 +67,7 @@ export async function loadChats() {
       approvals.value = start.approvals.approvals;
       labels.value = start.labels.labels;
       loading.value = "ready";
+      tellChanged(chats.peek().keys());
     });
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
@@ -88,6 +105,7 @@ async function readNext() {
     if (next.peek() !== before) return; // all was read anew meanwhile
     chats.value = new Map([...chats.peek(), ...page.chats.map(entryOf)]);
     next.value = page.next;
+    tellChanged(page.chats.map((chat) => chat.chatId));
   });
 }
 
@@ -107,6 +125,7 @@ export function putChat(told) {
   const known = chats.peek().get(told.chatId);
   const merged = { waiting: 0, problem: "", state: "created", ...known, ...told };
   chats.value = new Map(chats.peek()).set(told.chatId, /** @type {Chat} */ (merged));
+  tellChanged([told.chatId]);
 }
 
 /**
@@ -195,5 +214,6 @@ events.on("queueUpdate", (chatId, prompts) => {
 events.on("approvalUpdate", (chatId, approval) => {
   const others = approvals.peek().filter((one) => one.id !== approval.id || one.chatId !== chatId);
   approvals.value = approval.state === "open" ? [...others, { ...approval, chatId }] : others;
+  tellChanged([chatId]);
 });
 live.on("labelsUpdate", () => void loadLabels());
