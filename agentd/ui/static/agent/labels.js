@@ -15,16 +15,23 @@ export function labelChips(names) {
   });
 }
 
+/** So many labels can be looked through in a menu. */
+const IN_MENU = 12;
+
 /**
- * The entries of a menu that put labels on a chat, and take them off.
+ * The entries of a menu that put labels on a chat, and take them off; of many labels one that opens their list.
  * @param {number} chatId
  * @returns {import("../parts/menu.js").Item[]}
  */
 export function labelItems(chatId) {
   const mine = chats.peek().get(chatId)?.labels;
+  if (labels.peek().length > IN_MENU) {
+    const pick = async () => (await import("./label_picker.js")).pickLabels(chatId);
+    return [{ label: "Labels…", icon: "tag", changes: "manager", onselect: () => void pick().catch(toastError) }];
+  }
   return labels.peek().map(({ name }) => ({
     label: `Label: ${name}`, icon: "tag", checked: mine?.includes(name) ?? false, toggles: true, disabled: !mine,
-    changes: "manager", onselect: () => void toggle(chatId, name),
+    changes: "manager", onselect: () => void toggleLabel(chatId, name),
   }));
 }
 
@@ -33,7 +40,7 @@ export function labelItems(chatId) {
  * @param {number} chatId
  * @param {string} name
  */
-async function toggle(chatId, name) {
+export async function toggleLabel(chatId, name) {
   /** @type {string[] | undefined} */
   let before;
   try {
@@ -45,6 +52,6 @@ async function toggle(chatId, name) {
     putChat(await sendInOrder(`chat ${chatId}`, () => put(`/api/chats/${chatId}/labels`, { labels: after })));
   } catch (error) {
     if (before) changeChat(chatId, { labels: before });
-    toastError(error, () => void toggle(chatId, name));
+    toastError(error, () => void toggleLabel(chatId, name));
   }
 }
