@@ -165,13 +165,13 @@ def build_dispatcher(
         store_rule,
         named_in,
     )
+    programs = ProgramStates(services.clock, services.bus)
     engines = EngineRegistry(
-        lambda: {engine.name: engine}, lambda: engine.name, lambda: models or Models()
+        lambda: {engine.name: engine}, lambda: engine.name, lambda: models or Models(), programs
     )
     skills = SkillFolder(services.layout)
     chats = services.chats.list_summaries
     assigner = TurnPlanner(services.turns, engines, skills, services.clock, chats, money, "test")
-    programs = ProgramStates(services.clock, services.bus)
     return Dispatcher(
         services.turns,
         assigner,

@@ -33,7 +33,7 @@ from agentd.core.errors import (
     NotFound,
     Unavailable,
 )
-from agentd.http.access import RouteGroup, require_answers
+from agentd.http.access import Caller, RouteGroup, require_answers
 from agentd.http.request import Request, Response
 from agentd.http.routing import Route
 
@@ -114,6 +114,9 @@ class ChangeSettings(Struct, frozen=True, rename="camel"):
     keep_processes: bool | None = None
     """Processes that the native engine starts in the background go on when a turn ends; false:
     what runs of an idle chat is ended."""
+    mode: Name | None = None
+    """The mode of its engine's program (``program.modes`` of a model), such as ``plan``; empty: the
+    program's usual one."""
 
 
 class StoppedView(Struct, frozen=True, rename="camel"):
@@ -196,6 +199,14 @@ class SkillChecker(Protocol):
         ...
 
 
+class ModeChecker(Protocol):
+    """The modes of the engines' programs (``agent.engine_selection.EngineRegistry``)."""
+
+    def check_mode(self, model: str, mode: str, caller: Caller) -> None:
+        """Raise ``Conflict`` if the program has no such mode, or ``Forbidden``."""
+        ...
+
+
 class WorktreeSwitch(Protocol):
     """The work trees of chats (``workspace.worktrees.service.WorktreeService``)."""
 
@@ -218,8 +229,10 @@ class AgentEndpoints:
         approvals: ApprovalDecider,
         skills: SkillChecker,
         worktrees: WorktreeSwitch,
+        modes: ModeChecker,
     ) -> None:
         self._worktrees = worktrees
+        self._modes = modes
         self._chats = chats
         self._turns = turns
         self._approvals = approvals
@@ -255,12 +268,18 @@ class AgentEndpoints:
         if changes.skill and not await self._skills.is_known(changes.skill):
             raise NotFound(f"No skill is named {changes.skill[:100]!r}")
         chat_id = get_chat_id(call)
+        if changes.mode:
+            model = (
+                (await self._chats.get(chat_id)).model if changes.model is None else changes.model
+            )
+            self._modes.check_mode(model, changes.mode, call.caller)
         changed = ChatChanged(
             model=changes.model,
             skill=None if changes.skill is None else changes.skill or "none",
             system_prompt=changes.system_prompt,
             approvals=changes.approvals,
             keep_processes=changes.keep_processes,
+            mode=changes.mode,
         )
         if changes.worktree:
             await self._worktrees.add(chat_id, call.caller.identity)

@@ -16,7 +16,7 @@ from agentd.chats.model import Message
 from agentd.core.clock import Timestamp
 from agentd.llm.conversation import ImagePart
 from agentd.llm.price import NO_USAGE, Usage
-from agentd.models.program_state import UsageWindow
+from agentd.models.program_state import ProgramMode, UsageWindow
 
 
 class TurnRequest(Struct, frozen=True):
@@ -28,6 +28,8 @@ class TurnRequest(Struct, frozen=True):
     """The supplier's name of the model; empty: the engine's own default."""
     effort: str = ""
     """The reasoning effort, in the supplier's words; empty: its default."""
+    mode: str = ""
+    """The mode of the program, such as ``plan``; empty: its usual one."""
     supplier: str = ""
     """The name of the supplier to use; empty: the engine's own sign-in."""
     context: int = 0
@@ -144,6 +146,12 @@ class UsageWindowsReported(Struct, frozen=True):
     """Those that it told of; others stay as they were."""
 
 
+class ModesListed(Struct, frozen=True):
+    """The program told all modes in which it can work."""
+
+    modes: tuple[ProgramMode, ...]
+
+
 class RateLimited(Struct, frozen=True):
     """The supplier's usage limit is reached: the turn is retried once it is over."""
 
@@ -170,6 +178,7 @@ EngineEvent: TypeAlias = (
     | ReplyCompleted
     | UsageReported
     | UsageWindowsReported
+    | ModesListed
     | RateLimited
     | TurnFailed
 )

@@ -1,13 +1,15 @@
 """Choosing the engine and the model for a prompt."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 
 from msgspec import Struct
 
 from agentd.agent.engine import Engine
-from agentd.core.errors import BadRequest, NotFound
+from agentd.core.errors import BadRequest, Conflict, NotFound
+from agentd.http.access import Caller, require_answers
 from agentd.models.model import Model, Models
+from agentd.models.program_state import PLAN_MODE, ProgramAccess, ProgramMode, ProgramStates
 
 FOLLOWS_SCHEMAS = ("native", "codex", "claude-code")
 """The engines whose replies can be held to an output schema."""
@@ -17,6 +19,13 @@ def explain_no_schema(engine: str) -> str:
     """Explain that an engine's replies cannot be held to an output schema."""
     known = ", ".join(FOLLOWS_SCHEMAS)
     return f"The engine {engine} cannot hold its reply to an output schema; {known} can."
+
+
+def explain_no_mode(engine: str, mode: str, modes: Iterable[ProgramMode]) -> str:
+    """Explain that an engine's program has no such mode."""
+    known = ", ".join(one.id for one in modes)
+    has = f"it has {known}" if known else "it has none"
+    return f"The engine {engine} has no mode {mode[:100]!r}; {has}."
 
 
 class EngineChoice(Struct, frozen=True):
@@ -34,6 +43,8 @@ class EngineChoice(Struct, frozen=True):
 class EngineRegistry:
     """The configured engines; ``default`` and ``models`` return the current settings.
 
+    ``programs`` knows the modes of their programs.
+
     ``make`` is called once, for the first choice, since engines import much code.
     """
 
@@ -42,10 +53,12 @@ class EngineRegistry:
         make: Callable[[], Mapping[str, Engine]],
         default: Callable[[], str],
         models: Callable[[], Models],
+        programs: ProgramStates,
     ) -> None:
         self._make = make
         self._default = default
         self._models = models
+        self._programs = programs
 
     def choose(self, wanted: str) -> EngineChoice:
         """Return the engine for a model name; empty: the default model, else the default engine."""
@@ -69,6 +82,30 @@ class EngineRegistry:
         engine = models.find(name).engine if known else self._default()
         if (known or not name) and engine not in FOLLOWS_SCHEMAS:
             raise BadRequest(explain_no_schema(engine))
+
+    def check_mode(self, model: str, mode: str, caller: Caller) -> None:
+        """Raise ``Conflict`` if the program of a model has no such mode, or ``Forbidden``.
+
+        Any but the plan mode may do unasked what agentd would ask a person.
+        Nothing is known of the modes of an ACP agent before its first turn, nor of a model that is
+        not there: then the turn tells.
+        """
+        if mode != PLAN_MODE.id:
+            require_answers(caller)
+        models = self._models()
+        name = model or models.default
+        if name and name not in models.names:
+            return
+        access = ProgramAccess.of(self._default(), models.find(name) if name else None)
+        if problem := self.find_mode_problem(access, mode):
+            raise Conflict(problem)
+
+    def find_mode_problem(self, access: ProgramAccess, mode: str) -> str:
+        """Explain why a program cannot work in a mode; empty: it can, or may be able to."""
+        modes = self._programs.get(access).modes
+        if any(one.id == mode for one in modes) or (access.engine == "acp" and not modes):
+            return ""
+        return explain_no_mode(access.engine, mode, modes)
 
     @cached_property
     def _engines(self) -> Mapping[str, Engine]:

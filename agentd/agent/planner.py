@@ -21,6 +21,7 @@ from agentd.chats.state import Chat, ChatSummary
 from agentd.chats.turns import TurnRecorder
 from agentd.core.clock import Clock
 from agentd.core.errors import AgentdError
+from agentd.models.program_state import ProgramAccess
 from agentd.skills.model import NONE, SkillSet, render_instructions
 
 
@@ -130,6 +131,9 @@ class TurnPlanner:
         assert turn
         if turn.given.output_schema and choice.name not in FOLLOWS_SCHEMAS:
             return None, explain_no_schema(choice.name)
+        access = ProgramAccess.of(choice.name, choice.model)
+        if chat.mode and (problem := self._engines.find_mode_problem(access, chat.mode)):
+            return None, problem
         skill = ""
         if chat.skill != NONE:
             found = (await self._skills.get_skills()).find(chat.skill)
@@ -148,6 +152,7 @@ class TurnPlanner:
             prompt=turn.given.text,
             model=model.model if model else "",
             effort=model.effort if model else "",
+            mode=chat.mode,
             supplier=model.supplier if model else "",
             context=(model.context or 0) if model else 0,
             max_output=(model.max_output or 0) if model else 0,

@@ -14,6 +14,7 @@ from agentd.agent.engine import (
     EngineEvent,
     EngineStarted,
     EngineStateSaved,
+    ModesListed,
     RateLimited,
     ReplyCompleted,
     ReplyDelta,
@@ -196,7 +197,7 @@ class TurnMachine:
                 yield DeferTurn(reason, until, seconds, *self._take_usage())
             case TurnFailed(reason=reason):
                 yield from self._end_turn("failed", reason)
-            case EngineStarted() | UsageWindowsReported():
+            case EngineStarted() | UsageWindowsReported() | ModesListed():
                 pass
 
     @property

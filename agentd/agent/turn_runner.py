@@ -14,6 +14,7 @@ from agentd.agent.engine import (
     Engine,
     EngineEvent,
     EngineStarted,
+    ModesListed,
     OccupySlot,
     ToolStarted,
     ToolUsed,
@@ -247,6 +248,8 @@ class TurnRunner:
                 changed["last_tool"] = name
             case UsageWindowsReported(windows=windows):
                 self._programs.note_limits(self._access, windows)
+            case ModesListed(modes=modes):
+                self._programs.note_modes(self._access, modes)
         self.evidence = replace(self.evidence, **changed)
 
     def _compute_retry_time(self, limit: DeferTurn) -> Timestamp:

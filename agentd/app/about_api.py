@@ -71,7 +71,7 @@ class AboutEndpoints:
     def _make_engine_view(self, status: EngineStatus) -> AboutEngineView:
         models = self._models()
         used = [one for one in models.models if one.name in status.models]
-        access = ProgramAccess.of_model(used[0]) if used else ProgramAccess(status.engine)
+        access = ProgramAccess.of(status.engine, used[0] if used else None)
         return AboutEngineView(**structs.asdict(status), program=self._programs.get(access))
 
     async def _inspect(self) -> list[EngineStatus]:

@@ -57,9 +57,9 @@ class Agent(Struct):
     find_problem: Callable[[Model], Awaitable[str]]
     """Explain why a model cannot be used now, by cheap checks; empty if nothing prevents it."""
     programs: ProgramStates
-    """What the engines' programs told of themselves."""
-    schemas: EngineRegistry
-    """Knows which models can be held to an output schema."""
+    """What is known of the engines' programs."""
+    engines: EngineRegistry
+    """Knows what models can do: be held to an output schema, work in a mode."""
 
 
 class EngineComponent:
@@ -136,8 +136,9 @@ class EngineComponent:
             self._store_rule,
             self._explain_command,
         )
+        programs = ProgramStates(clock, bus)
         build_engines = EngineRegistry(
-            self._build_engines, lambda: now().engine, lambda: written.models.current
+            self._build_engines, lambda: now().engine, lambda: written.models.current, programs
         )
         mark = self._generation
         all_chats, skills = chats.list_summaries, written.skills
@@ -152,7 +153,6 @@ class EngineComponent:
             folders,
             self.commands,
         )
-        programs = ProgramStates(clock, bus)
         dispatcher = Dispatcher(
             turns, assigner, approvals, clock, bus, programs, lambda: now().max_parallel_turns
         )

@@ -176,7 +176,7 @@ async def start_components(
         config_files, chats, agent, clock, bus, workspace, analytics_speech
     )
     bots = await start(BotsComponent(layout, environ, bot_services))
-    remote = RemoteEndpoints(chats, bots.get_bots, skills, worktrees.service, agent.schemas)
+    remote = RemoteEndpoints(chats, bots.get_bots, skills, worktrees.service, agent.engines)
     chats_component = await start(
         ChatsComponent(core.repository, chats, auth.keys, remote, layout, bus, worktrees.service)
     )
@@ -279,7 +279,12 @@ async def collect_routes(
     layout, chats, agent = core.layout, core.chats, components.agent
     config_files = core.config_files
     agent_endpoints = AgentEndpoints(
-        chats, agent.dispatcher, agent.approvals, config_files.skills, components.worktrees.service
+        chats,
+        agent.dispatcher,
+        agent.approvals,
+        config_files.skills,
+        components.worktrees.service,
+        agent.engines,
     )
     parts = (
         *(components.jobs, components.analytics_speech, components.workspace, components.chats),

@@ -94,6 +94,7 @@ class ChatCommands:
             labels=chat.labels,
             approvals=chat.agent.approvals,
             keep_processes=chat.keep_processes,
+            mode=chat.mode,
             copy_of=chat.id,
             history=tuple(
                 replace(said, id=sequences.next("message"), tokens=NO_TOKENS, cost=Decimal(0))

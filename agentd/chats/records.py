@@ -39,6 +39,7 @@ class ChatCreated(Struct, frozen=True, tag="chat.created", omit_defaults=True):
     worktree: Worktree | None = None
     """The work tree that it is to have; None: it works in the workspace itself."""
     keep_processes: bool = False
+    mode: str = ""
 
 
 class ChatChanged(Struct, frozen=True, tag="chat.changed", omit_defaults=True):
@@ -52,6 +53,8 @@ class ChatChanged(Struct, frozen=True, tag="chat.changed", omit_defaults=True):
     """Empty: as the settings say."""
     keep_processes: bool | None = None
     """Whether processes in the background go on when a turn ends."""
+    mode: str | None = None
+    """The mode of its engine's program; empty: the program's usual one."""
     labels: tuple[str, ...] | None = None
 
 

@@ -36,13 +36,14 @@ from agentd.core.clock import Timestamp, format_iso_rounded_up, parse_iso
 from agentd.core.errors import (
     BadRequest,
     Conflict,
+    Forbidden,
     NotFound,
     PreconditionFailed,
     Unavailable,
 )
 from agentd.core.ids import MAX_ID
 from agentd.core.lru_cache import LruCache
-from agentd.http.access import RouteGroup
+from agentd.http.access import Caller, RouteGroup
 from agentd.http.json_body import encode_json
 from agentd.http.parameters import (
     IDEMPOTENCY_KEY,
@@ -101,6 +102,8 @@ class CreateChat(Struct, frozen=True, rename="camel"):
     """Of any length: an unusable id never prevents the chat."""
     worktree: bool | None = None
     """Give it a git work tree and branch of its own, from the workspace's current commit."""
+    mode: Name | None = None
+    """The mode of its engine's program (``program.modes`` of a model), such as ``plan``."""
 
 
 class ChatCreatedView(Struct, frozen=True, rename="camel"):
@@ -180,11 +183,15 @@ class KnownSkills(Protocol):
         ...
 
 
-class SchemaSupport(Protocol):
-    """Knows which models can be held to an output schema."""
+class ModelAbilities(Protocol):
+    """Knows which models can be held to an output schema, and the modes of their programs."""
 
     def check(self, model: str) -> None:
         """Raise ``BadRequest`` if the engine of this model cannot; empty: the default model."""
+        ...
+
+    def check_mode(self, model: str, mode: str, caller: Caller) -> None:
+        """Raise ``Conflict`` if the program has no such mode, or ``Forbidden``."""
         ...
 
 
@@ -197,10 +204,10 @@ class RemoteEndpoints:
         get_bots: Callable[[], Awaitable[BotLinks]],
         skills: KnownSkills,
         worktrees: WorktreePlanner,
-        schemas: SchemaSupport,
+        abilities: ModelAbilities,
     ) -> None:
         self._chats = chats
-        self._schemas = schemas
+        self._abilities = abilities
         self._worktrees = worktrees
         self._get_bots = get_bots
         self._skills = skills
@@ -217,6 +224,8 @@ class RemoteEndpoints:
             raise BadRequest(f"No skill is named {skill[:100]!r}")
         bot_id = (body.bot_id or "")[:NAME_LIMIT]
         schema = await self._parse_schema(body.output_schema, body.model or "")
+        if body.mode:
+            self._abilities.check_mode(body.model or "", body.mode, request.caller)
         linked, note = (await self._get_bots()).link(bot_id)
         new = NewChat(
             prompt=body.prompt,
@@ -229,6 +238,7 @@ class RemoteEndpoints:
             bot_id=bot_id,
             bot_linked=linked,
             bot_note=note,
+            mode=body.mode or "",
             once=request.get_idempotency_key(),
             worktree=await self._worktrees.plan() if body.worktree else None,
         )
@@ -318,7 +328,7 @@ class RemoteEndpoints:
         """Return an output schema as JSON, once it is known to be one that the model can follow."""
         if schema is None:
             return ""
-        self._schemas.check(model)
+        self._abilities.check(model)
         return await asyncio.to_thread(parse_output_schema, schema)
 
     async def rewrite_prompt(self, request: Request) -> Response:
@@ -430,7 +440,7 @@ def _list_chat_routes(remote: RemoteEndpoints) -> tuple[Route, ...]:
             request_type=CreateChat,
             response_type=ChatCreatedView,
             status=201,
-            errors=(BadRequest, Conflict),
+            errors=(BadRequest, Forbidden, Conflict),
             parameters=(IDEMPOTENCY_KEY,),
             section="4, E1",
         ),
@@ -543,7 +553,7 @@ def build_creation_route(remote: RemoteEndpoints) -> Route:
         request_type=CreateChat,
         response_type=ChatCreatedView,
         status=201,
-        errors=(BadRequest, Conflict, Unavailable),
+        errors=(BadRequest, Forbidden, Conflict, Unavailable),
         parameters=(IDEMPOTENCY_KEY,),
         section="4, extended surface",
     )

@@ -55,6 +55,8 @@ class NewChat(Struct, frozen=True):
     """The start of its own work tree; None: it works in the workspace."""
     not_before: Timestamp = ""
     """The time before which its prompt is not sent; empty: it has none."""
+    mode: str = ""
+    """The mode of its engine's program; empty: the program's usual one."""
     budget: Decimal | None = None
     """USD after which its prompt's turn is ended; None: none of its own."""
     output_schema: str = ""
@@ -163,6 +165,7 @@ class ChatService:
             bot_id=new.bot_id,
             bot_linked=new.bot_linked,
             bot_note=new.bot_note,
+            mode=new.mode,
             prompt=None
             if new.prompt is None
             else self._make_prompt(

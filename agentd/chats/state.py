@@ -45,6 +45,9 @@ RECENT_BYTES = 256 * 1024
 IDEMPOTENCY_WINDOW = timedelta(hours=24)
 """The time for which an ``Idempotency-Key`` is remembered."""
 
+_CHOSEN = ("title", "model", "skill", "system_prompt", "labels", "keep_processes", "mode")
+"""What ``ChatChanged`` may set."""
+
 
 ChatState: TypeAlias = Literal["created", "queued", "processing", "completed", "error"]
 """A status that includes the outcome of the last turn (section 3)."""
@@ -184,6 +187,7 @@ class Chat(Struct):
     damage: str = ""
     worktree: Worktree | None = None
     keep_processes: bool = False
+    mode: str = ""
 
     def apply(self, entry: JournalEntry, size: int) -> None:
         """Take in one record whose line has ``size`` bytes."""
@@ -293,6 +297,7 @@ class Chat(Struct):
         self.labels = body.labels
         self.worktree = body.worktree
         self.keep_processes = body.keep_processes
+        self.mode = body.mode
         self._replace_queue(entry, (body.prompt,) if body.prompt else ())
         if body.once:
             self.created_once = body.once.key
@@ -302,7 +307,7 @@ class Chat(Struct):
         if isinstance(body, WorktreeChanged):
             self.worktree = body.worktree
             return
-        for name in ("title", "model", "skill", "system_prompt", "labels", "keep_processes"):
+        for name in _CHOSEN:
             if (chosen := getattr(body, name)) is not None:
                 setattr(self, name, chosen)
 

@@ -27,6 +27,8 @@ class ChatSettingsView(Struct, frozen=True, rename="camel"):
     """The chat has a git work tree and branch of its own."""
     keep_processes: bool
     """Processes that the native engine starts in the background go on when a turn ends."""
+    mode: str
+    """The mode of its engine's program, such as ``plan``; empty: the program's usual one."""
 
 
 NAME_LIMIT = 1000
@@ -235,4 +237,5 @@ def make_chat_settings_view(chat: Chat) -> ChatSettingsView:
         chat.agent.approvals,
         worktree=chat.worktree is not None,
         keep_processes=chat.keep_processes,
+        mode=chat.mode,
     )

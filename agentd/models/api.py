@@ -144,7 +144,7 @@ class ModelEndpoints:
                 **structs.asdict(make_model_view(model, models.default)),
                 available=not problem,
                 problem=problem,
-                program=self._programs.get(ProgramAccess.of_model(model)),
+                program=self._programs.get(ProgramAccess.of(model.engine, model)),
             )
             for model, problem in zip(models.models, await self._find_problems(models), strict=True)
         ]

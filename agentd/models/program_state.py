@@ -1,9 +1,9 @@
-"""What the engines' programs told of themselves: how much of their usage limits is used.
+"""What is known of the engines' programs: how they can work, and how much of their limits is used.
 
-It is kept in memory: after a restart the next turn tells it again.
+What they told is kept in memory: after a restart the next turn tells it again.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Annotated, ClassVar
 
 from msgspec import Meta, Struct
@@ -26,6 +26,26 @@ class UsageWindow(Struct, frozen=True, rename="camel"):
     """The time at which it begins anew; null: unknown."""
 
 
+class ProgramMode(Struct, frozen=True, rename="camel"):
+    """A way in which a program can work."""
+
+    id: str
+    name: str
+    description: str
+
+
+PLAN_MODE = ProgramMode("plan", "Plan", "Reads and plans, and changes nothing.")
+
+OWN_MODES: Mapping[str, tuple[ProgramMode, ...]] = {
+    "codex": (PLAN_MODE,),
+    "claude-code": (PLAN_MODE,),
+}
+"""The modes of the engines whose programs do not list them."""
+
+MOST_MODES = 30
+"""Modes of one program; further ones are left out."""
+
+
 class ProgramAccess(Struct, frozen=True):
     """How an engine's program reaches its models; those with the same one share their limits."""
 
@@ -34,27 +54,29 @@ class ProgramAccess(Struct, frozen=True):
     command: tuple[str, ...] = ()
 
     @classmethod
-    def of_model(cls, model: Model) -> "ProgramAccess":
-        """Return the access of a model."""
-        return cls(model.engine, model.supplier, model.command)
+    def of(cls, engine: str, model: Model | None) -> "ProgramAccess":
+        """Return the access of a model, or of an engine that is used without one."""
+        return cls(model.engine, model.supplier, model.command) if model else cls(engine)
 
 
 class ProgramStateView(Struct, frozen=True, rename="camel"):
-    """What an engine's program told of itself."""
+    """What is known of an engine's program."""
 
     limits: tuple[UsageWindow, ...] = ()
     """The known usage windows of its sign-in, until each begins anew."""
+    modes: tuple[ProgramMode, ...] = ()
+    """The modes that a chat can choose; those of an ACP agent are known once it had a turn."""
 
 
 class EngineStateView(Struct, frozen=True, rename="camel"):
-    """An engine with what its program told of itself."""
+    """An engine with what is known of its program."""
 
     engine: str
     program: ProgramStateView
 
 
 class EngineUpdate(Event, frozen=True):
-    """What an engine's program tells of itself changed: ``{engine, program}``."""
+    """What is known of an engine's program changed: ``{engine, program}``."""
 
     name: ClassVar[str] = "engineUpdate"
     state: EngineStateView
@@ -71,13 +93,15 @@ class ProgramStates:
         self._clock = clock
         self._bus = bus
         self._windows: dict[ProgramAccess, dict[str, UsageWindow]] = {}
+        self._modes: dict[ProgramAccess, tuple[ProgramMode, ...]] = {}
 
     def get(self, access: ProgramAccess) -> ProgramStateView:
         """Return what is known; a window whose time is over is not."""
         now = self._clock.now()
         known = self._windows.get(access, {}).values()
         return ProgramStateView(
-            tuple(one for one in known if one.resets_at is None or one.resets_at > now)
+            tuple(one for one in known if one.resets_at is None or one.resets_at > now),
+            self._modes.get(access, OWN_MODES.get(access.engine, ())),
         )
 
     def note_limits(self, access: ProgramAccess, windows: Iterable[UsageWindow]) -> None:
@@ -85,5 +109,14 @@ class ProgramStates:
         before = self.get(access)
         kept = {one.name: one for one in (*before.limits, *windows)}
         self._windows[access] = dict(list(kept.items())[-MOST_WINDOWS:])
+        self._publish_change(access, before)
+
+    def note_modes(self, access: ProgramAccess, modes: tuple[ProgramMode, ...]) -> None:
+        """Note all modes that a program lists."""
+        before = self.get(access)
+        self._modes[access] = modes[:MOST_MODES]
+        self._publish_change(access, before)
+
+    def _publish_change(self, access: ProgramAccess, before: ProgramStateView) -> None:
         if (state := self.get(access)) != before:
             self._bus.publish(EngineUpdate(EngineStateView(access.engine, state)))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agentd.agent.engine import ReplyCompleted, UsageWindowsReported
-from agentd.models.program_state import UsageWindow
+from agentd.models.program_state import PLAN_MODE, UsageWindow
 from tests.settings.test_api import Events, edit
 from tests.support.daemon import Client, Serving, until
 from tests.support.fixtures import Serve
@@ -98,19 +98,24 @@ def test_usage_windows_of_a_program_are_shown_with_its_models_and_told_when_they
         "models:\n  - {name: codex, engine: codex}\n  - {name: large, engine: codex, model: l}\n"
         "  - {name: other, engine: codex, command: [other-codex]}\n"
     )
+    assert len(client.get("/api/models")["models"]) == 3  # the file is read by now
     used = UsageWindow("5 hours", 82, "2100-01-01T00:00:00.000Z")
     shown = {"name": "5 hours", "usedPercent": 82, "resetsAt": "2100-01-01T00:00:00.000Z"}
     daemon.engine.says = lambda _: [UsageWindowsReported((used,)), ReplyCompleted("Done.")]
     events = Events(daemon)
     client.status(client.create_chat(prompt="x", model="large"), 20)
-    told = {"engine": "codex", "program": {"limits": [shown]}}
+    plan = {"id": "plan", "name": "Plan", "description": PLAN_MODE.description}
+    told = {"engine": "codex", "program": {"limits": [shown], "modes": [plan]}}
     assert events.read_next("engineUpdate") == told
     reply = client.get("/api/models").json()
     known = {one["name"]: one["program"]["limits"] for one in reply["models"]}
     assert known == {"codex": [shown], "large": [shown], "other": []}
-    assert reply["defaultEngine"] == {"engine": "offline", "program": {"limits": []}}
-    engines = [one["program"] for one in client.get("/api/about")["engines"]]
-    assert {"limits": [shown]} in engines and {"limits": []} in engines
+    assert reply["defaultEngine"] == {
+        "engine": "offline",
+        "program": {"limits": [], "modes": []},
+    }
+    engines = [one["program"]["limits"] for one in client.get("/api/about")["engines"]]
+    assert [shown] in engines and [] in engines
     assert client.post("/api/settings/set", {"engine": "codex"}).status == 200
     assert client.get("/api/models")["defaultEngine"] == told
 

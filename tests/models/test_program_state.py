@@ -3,7 +3,14 @@
 from agentd.core.clock import FrozenClock
 from agentd.core.events import Event, EventBus
 from agentd.models.model import Model
-from agentd.models.program_state import MOST_WINDOWS, ProgramAccess, ProgramStates, UsageWindow
+from agentd.models.program_state import (
+    MOST_WINDOWS,
+    PLAN_MODE,
+    ProgramAccess,
+    ProgramMode,
+    ProgramStates,
+    UsageWindow,
+)
 
 CODEX = ProgramAccess("codex")
 HOURS = UsageWindow("5 hours", 82, "2026-01-01T01:00:00.000Z")
@@ -45,8 +52,8 @@ def test_models_share_the_limits_of_their_access_and_of_no_other() -> None:
         Model(name="c", engine="codex", command=("other-codex",)),
         Model(name="d", engine="claude-code"),
     ):
-        assert states.get(ProgramAccess.of_model(other)).limits == ()
-    assert states.get(ProgramAccess.of_model(same)).limits == (HOURS,)
+        assert states.get(ProgramAccess.of("", other)).limits == ()
+    assert states.get(ProgramAccess.of("", same)).limits == (HOURS,)
 
 
 def test_a_program_that_names_ever_new_windows_fills_no_memory() -> None:
@@ -54,3 +61,15 @@ def test_a_program_that_names_ever_new_windows_fills_no_memory() -> None:
     for number in range(3 * MOST_WINDOWS):
         states.note_limits(CODEX, (UsageWindow(str(number), 1, None),))
     assert len(states.get(CODEX).limits) == MOST_WINDOWS
+
+
+def test_modes_are_an_engine_s_own_or_those_that_its_program_listed() -> None:
+    states, _, heard = make_states()
+    assert states.get(CODEX).modes == (PLAN_MODE,)
+    agent = ProgramAccess("acp", "", ("opencode", "acp"))
+    assert states.get(agent).modes == ()
+    build = ProgramMode("build", "Build", "")
+    states.note_modes(agent, (build,))
+    states.note_modes(agent, (build,))
+    assert states.get(agent).modes == (build,)
+    assert len(heard) == 1

@@ -526,6 +526,7 @@ export type ChangeSettings = {
   approvals?: "ask" | "auto" | "deny" | "" | null;
   worktree?: boolean | null;
   keepProcesses?: boolean | null;
+  mode?: string | null;
 };
 
 export type ChangeUser = {
@@ -700,6 +701,7 @@ export type ChatSettingsView = {
   approvals: string;
   worktree: boolean;
   keepProcesses: boolean;
+  mode: string;
 };
 
 export type ChatsView = {
@@ -795,6 +797,7 @@ export type CreateChat = {
   systemPrompt?: string | null;
   botId?: string | null;
   worktree?: boolean | null;
+  mode?: string | null;
 };
 
 export type CreateOfferedRequest = {
@@ -2109,8 +2112,15 @@ export type ProcessesView = {
   processes: ProcessView[];
 };
 
+export type ProgramMode = {
+  id: string;
+  name: string;
+  description: string;
+};
+
 export type ProgramStateView = {
   limits: UsageWindow[];
+  modes: ProgramMode[];
 };
 
 export type PromptView = {

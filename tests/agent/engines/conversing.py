@@ -110,6 +110,7 @@ def filter_reported(steps: Iterable[Step]) -> list[Step]:
         "TurnDone",
         "AwaitLateOutput",
         "QuestionCancelled",
+        "ModesListed",
     )
     return [drop_engine_state(step) for step in steps if type(step).__name__ not in hidden]
 

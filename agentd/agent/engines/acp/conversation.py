@@ -8,6 +8,7 @@ from agentd import __version__
 from agentd.agent.engine import (
     ApprovalAnswer,
     EngineStateSaved,
+    ModesListed,
     RateLimited,
     ReplyCompleted,
     ReplyDelta,
@@ -21,10 +22,11 @@ from agentd.agent.engines.acp.events import AcpEvents
 from agentd.agent.engines.acp.questions import AcpQuestions
 from agentd.agent.engines.acp.session import (
     LOST,
+    SettingRequest,
     build_prompt,
-    choose_model,
-    choose_options,
     parse_state,
+    plan_settings,
+    read_modes,
     render_blocks,
     render_state,
 )
@@ -97,10 +99,10 @@ class AcpConversation:
         """The response to ``initialize``."""
         self._session = ""
         self._fresh = False
-        self._options: list[tuple[str, str]] = []
-        """Options of the session still to be set."""
-        self._model = ""
-        """The model still to be set, where it is not an option."""
+        self._settings: list[SettingRequest] = []
+        """The requests that are still to be sent before the prompt."""
+        self._usual_mode = self._state.usual_mode
+        """The mode in which the session began, once the chat has chosen another."""
         self._asked: dict[str, str] = {}
         """The subject of each action that is asked about."""
         self._denied: list[str] = []
@@ -239,25 +241,23 @@ class AcpConversation:
         self._session = session
         if self._fresh:
             self._meter.reset()
+        current, modes = read_modes(value)
+        if modes:
+            yield ModesListed(modes)
+        self._usual_mode = self._usual_mode or (current if self._assignment.mode else "")
         yield self._save_state()
         try:
-            self._options = list(choose_options(value, self._assignment))
-            self._model = "" if self._options else choose_model(value, self._assignment)
+            self._settings = plan_settings(value, self._assignment, self._usual_mode)
         except LookupError as error:
             yield from self._end(TurnFailed(str(error.args[0])))
             return
         yield from self._configure_next(None)
 
     def _configure_next(self, _: object) -> Iterator[Step]:
-        """Set the next option of the session; prompt after the last one."""
-        if self._options:
-            option, value = self._options.pop(0)
-            given = {"sessionId": self._session, "configId": option, "value": value}
-            yield self._peer.request("session/set_config_option", given)
-            return
-        if self._model:
-            given, self._model = {"sessionId": self._session, "modelId": self._model}, ""
-            yield self._peer.request("session/set_model", given)
+        """Send the next setting of the session; prompt after the last one."""
+        if self._settings:
+            method, given = self._settings.pop(0)
+            yield self._peer.request(method, {"sessionId": self._session, **given})
             return
         self._prompting = True
         words = build_prompt(self._assignment, self._state, fresh=self._fresh)
@@ -268,7 +268,9 @@ class AcpConversation:
         return self._peer.request("session/prompt", {"sessionId": self._session, "prompt": blocks})
 
     def _save_state(self) -> EngineStateSaved:
-        state = render_state(self._session, self._meter.seen, self._assignment.instructions)
+        state = render_state(
+            self._session, self._meter.seen, self._assignment.instructions, self._usual_mode
+        )
         return EngineStateSaved(state)
 
     def _on_error(self, refusal: RpcError) -> Iterator[Step]:
@@ -344,6 +346,7 @@ _RESULTS: Mapping[str, _Handler] = {
     "session/load": AcpConversation._on_session_resumed,
     "session/set_config_option": AcpConversation._configure_next,
     "session/set_model": AcpConversation._configure_next,
+    "session/set_mode": AcpConversation._configure_next,
     "session/prompt": AcpConversation._on_prompt_result,
 }
 

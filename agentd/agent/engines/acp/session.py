@@ -1,7 +1,9 @@
 """A session of an ACP agent: its saved state, its prompt and its options."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
+from itertools import islice
+from typing import TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -14,9 +16,18 @@ from agentd.agent.engines.external.common import (
     digest_instructions,
 )
 from agentd.agent.engines.external.json_rpc import get_path, get_text, iter_list
+from agentd.agent.text import sanitize
 from agentd.llm.conversation import ImagePart
+from agentd.models.program_state import MOST_MODES, ProgramMode
 
 LOST = "The earlier session is gone. A new one was started with the latest messages of this chat."
+
+LONGEST_MODE_NAME, LONGEST_MODE_TEXT = 100, 300
+"""Characters of a mode's id and name, and of its description."""
+
+
+SettingRequest: TypeAlias = tuple[str, Mapping[str, str]]
+"""A method of the protocol that sets something of a session, and its parameters."""
 
 
 class AcpState(Struct, frozen=True):
@@ -27,6 +38,8 @@ class AcpState(Struct, frozen=True):
     """The session's cost at the agent's last report."""
     instructions: str = ""
     """A digest of the instructions that the session has read."""
+    usual_mode: str = ""
+    """The mode in which the session began, once a chat has chosen another; else empty."""
 
 
 def parse_state(memory: str) -> AcpState:
@@ -38,9 +51,10 @@ def parse_state(memory: str) -> AcpState:
     return kept if kept.cost.is_finite() and kept.cost >= 0 else AcpState(kept.session)
 
 
-def render_state(session: str, cost: Decimal, instructions: str) -> str:
+def render_state(session: str, cost: Decimal, instructions: str, usual_mode: str = "") -> str:
     """Return the state of a session as text."""
-    return msgspec.json.encode(AcpState(session, cost, digest_instructions(instructions))).decode()
+    state = AcpState(session, cost, digest_instructions(instructions), usual_mode)
+    return msgspec.json.encode(state).decode()
 
 
 def build_prompt(assignment: TurnRequest, memory: AcpState, *, fresh: bool) -> str:
@@ -63,7 +77,66 @@ def render_blocks(
     return [{"type": "text", "text": words}, *shown]
 
 
-def choose_options(session: object, assignment: TurnRequest) -> Iterator[tuple[str, str]]:
+def read_modes(session: object) -> tuple[str, tuple[ProgramMode, ...]]:
+    """Return the id of a session's mode, and all modes that it offers.
+
+    They are one of its options, or listed beside them.
+    """
+    if option := _find_mode_option(session):
+        return get_text(option, "currentValue"), _make_modes(_iter_choices(option), "value")
+    listed = _make_modes(iter_list(session, "modes", "availableModes"), "id")
+    return get_text(session, "modes", "currentModeId"), listed
+
+
+def _make_modes(offered: Iterable[object], key: str) -> tuple[ProgramMode, ...]:
+    modes = (
+        ProgramMode(
+            get_text(one, key),
+            sanitize(get_text(one, "name") or get_text(one, key))[:LONGEST_MODE_NAME],
+            sanitize(get_text(one, "description"))[:LONGEST_MODE_TEXT],
+        )
+        for one in islice(offered, MOST_MODES)
+    )
+    return tuple(one for one in modes if 0 < len(one.id) <= LONGEST_MODE_NAME)
+
+
+def plan_settings(
+    session: object, assignment: TurnRequest, usual_mode: str
+) -> list[SettingRequest]:
+    """Return the requests that give a session its model, its effort and its mode.
+
+    Raises ``LookupError`` with a sentence when the session does not offer the model or the mode.
+    """
+    options = list(_choose_options(session, assignment))
+    requests = [_set_option(*one) for one in options]
+    if model := "" if options else _choose_model(session, assignment):
+        requests.append(("session/set_model", {"modelId": model}))
+    current, offered = read_modes(session)
+    mode, known = assignment.mode or usual_mode, [one.id for one in offered]
+    if assignment.mode and mode not in known:
+        near = ", ".join(known[:10]) or "none"
+        raise LookupError(f"The agent has no mode {mode[:100]!r}; it offers {near}.")
+    if mode in known and mode != current:
+        option = get_text(_find_mode_option(session), "id")
+        way = ("session/set_mode", {"modeId": mode})
+        requests.append(_set_option(option, mode) if option else way)
+    return requests
+
+
+def _set_option(option: str, value: str) -> SettingRequest:
+    return "session/set_config_option", {"configId": option, "value": value}
+
+
+def _find_mode_option(session: object) -> object:
+    options = iter_list(session, "configOptions")
+    return next((one for one in options if "mode" in _list_option_names(one)), None)
+
+
+def _list_option_names(option: object) -> tuple[str, str]:
+    return get_text(option, "category"), get_text(option, "id")
+
+
+def _choose_options(session: object, assignment: TurnRequest) -> Iterator[tuple[str, str]]:
     """Yield the options to set: the model and the effort, where the session offers them.
 
     Raises ``LookupError`` with a sentence when the session offers models, but not this one: the
@@ -76,7 +149,7 @@ def choose_options(session: object, assignment: TurnRequest) -> Iterator[tuple[s
         if not wanted[-1]:
             continue
         for option in iter_list(session, "configOptions"):
-            if category not in (get_text(option, "category"), get_text(option, "id")):
+            if category not in _list_option_names(option):
                 continue
             offered = [get_text(one, "value") for one in _iter_choices(option)]
             found = next((name for name in wanted if name in offered), "")
@@ -87,11 +160,11 @@ def choose_options(session: object, assignment: TurnRequest) -> Iterator[tuple[s
             break
 
 
-def choose_model(session: object, assignment: TurnRequest) -> str:
+def _choose_model(session: object, assignment: TurnRequest) -> str:
     """Return the id for ``session/set_model``; empty when there is nothing to set.
 
     Agents without session options may list models beside them. Raises ``LookupError`` as
-    ``choose_options`` does.
+    ``_choose_options`` does.
     """
     offered = [get_text(one, "modelId") for one in iter_list(session, "models", "availableModels")]
     if not assignment.model or not offered:

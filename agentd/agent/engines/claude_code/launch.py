@@ -20,7 +20,7 @@ LONGEST_ARGUMENT = 100_000
 
 _ARGUMENTS = (
     *("--output-format", "stream-json", "--verbose", "--input-format", "stream-json"),
-    *("--permission-prompt-tool", "stdio", "--permission-mode=default"),
+    *("--permission-prompt-tool", "stdio"),
     *("--setting-sources=user", "--include-partial-messages"),
 )
 _ADVICE = ("--add-dir=.",)
@@ -71,7 +71,8 @@ def build_launch(
     """
     settings, environment = _build_access(endpoint) if endpoint else ({}, {})
     option = f"--settings={json.dumps({**settings, **_PERMISSIONS})}"
-    given = [*(assignment.command or command), *_ARGUMENTS, option]
+    mode = f"--permission-mode={assignment.mode or 'default'}"
+    given = [*(assignment.command or command), *_ARGUMENTS, mode, option]
     values = {
         "model": assignment.model,
         "effort": assignment.effort,

@@ -101,6 +101,7 @@ _SUBJECTS: Mapping[str, Callable[[object, WorkspaceBounds], str]] = {
     **dict.fromkeys(("Glob", "Grep"), _describe_search),
     **dict.fromkeys(("Agent", "Task"), _read_member("description")),
     "Bash": _read_member("command"),
+    "ExitPlanMode": _read_member("plan"),
     "Skill": _read_member("skill"),
     "WebFetch": _read_member("url"),
     "WebSearch": _read_member("query"),

@@ -44,6 +44,8 @@ from agentd.llm.dialects.supplier_errors import parse_wait
 POLICY = "untrusted"
 SANDBOX = "workspace-write"
 
+_USUAL_MODE = "default"
+
 LOST = "The earlier session is gone. A new one was started with the latest messages of this chat."
 SIGN_IN = "Codex is not signed in: run `codex login` as the user whom agentd runs as."
 BAD_KEY = "The supplier refuses its key in models.yml."
@@ -67,7 +69,13 @@ class CodexConversation:
         self._state = CodexState.parse(assignment.engine_state)
         self._digest = digest_instructions(assignment.instructions)
         self._peer = RpcPeer(marked=False)
-        self._events = CodexEvents(bounds, self._digest)
+        self._mode = assignment.mode or (_USUAL_MODE if self._state.mode else "")
+        """The collaboration mode to set; empty: the thread is in the usual one."""
+        self._opened: object = None
+        """The response that opened the thread."""
+        self._events = CodexEvents(
+            bounds, CodexState(instructions=self._digest, mode=assignment.mode)
+        )
         self._questions = CodexQuestions(self._peer, bounds)
         self._limits: object = None
         self._stopping = False
@@ -76,7 +84,8 @@ class CodexConversation:
     def on_start(self) -> Iterator[Step]:
         """Send ``initialize``."""
         client = {"name": "agentd", "title": "agentd", "version": __version__}
-        yield self._peer.request("initialize", {"clientInfo": client, "capabilities": None})
+        able = {"experimentalApi": True, "requestAttestation": False} if self._mode else None
+        yield self._peer.request("initialize", {"clientInfo": client, "capabilities": able})
 
     def on_line(self, line: bytes) -> Iterator[Step]:
         """Handle one message of Codex."""
@@ -181,6 +190,7 @@ class CodexConversation:
         if not thread:
             yield from self._end(TurnFailed("Codex began a session without an id."))
             return
+        self._opened = value
         yield EngineStateSaved(self._events.saved_state)
         if self._stopping:
             yield from self._end()
@@ -203,9 +213,20 @@ class CodexConversation:
         }
         if self._assignment.effort:
             given["effort"] = self._assignment.effort
+        if self._mode:
+            given["collaborationMode"] = {"mode": self._mode, "settings": self._build_settings()}
         if self._assignment.output_schema:
             given["outputSchema"] = msgspec.json.decode(self._assignment.output_schema)
         yield self._peer.request("turn/start", given)
+
+    def _build_settings(self) -> Mapping[str, object]:
+        """Return what a mode's settings must repeat; its instructions are Codex's own."""
+        effort = self._assignment.effort or get_path(self._opened, "reasoningEffort")
+        return {
+            "model": get_text(self._opened, "model"),
+            "reasoning_effort": effort,
+            "developer_instructions": None,
+        }
 
     def _on_server_status(self, params: object) -> Iterator[Step]:
         """Note that an MCP server has started or failed; the history is told why."""
@@ -308,6 +329,7 @@ _NOTIFICATIONS: Mapping[str, _Handler] = {
     "item/started": CodexConversation._on_item_started,
     "item/completed": lambda self, params: self._events.on_item_completed(params),
     "item/agentMessage/delta": lambda self, params: self._events.on_delta(params),
+    "item/plan/delta": lambda self, params: self._events.on_delta(params),
     "item/reasoning/summaryTextDelta": lambda self, params: self._events.on_thinking(params),
     "item/reasoning/textDelta": lambda self, params: self._events.on_thinking(params),
     "item/reasoning/summaryPartAdded": lambda self, params: self._events.on_thinking_part(params),

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 
+from msgspec import structs
+
 from agentd.agent.engine import (
     ReplyCompleted,
     ReplyDelta,
@@ -36,14 +38,16 @@ class CodexEvents:
     ``thread`` and ``turn`` are set once they are known.
     """
 
-    def __init__(self, bounds: WorkspaceBounds, instructions: str) -> None:
+    def __init__(self, bounds: WorkspaceBounds, state: CodexState) -> None:
         self.thread = ""
         self.turn = ""
         self.usage = ThreadUsage()
         self._bounds = bounds
-        self._instructions = instructions
-        """A digest of the instructions that the thread has read."""
+        self._state = state
+        """The state to save, but for the thread and its usage."""
         self._held = ""
+        self._plan = ""
+        """A proposed plan, until the message that it was taken from is complete."""
         self._tools: dict[str, tuple[str, str]] = {}
         """Running ones: name and input, by item."""
         self._done: set[str] = set()
@@ -54,7 +58,7 @@ class CodexEvents:
     def saved_state(self) -> str:
         """The state of the thread to save once its reported usage is recorded."""
         booked = self.usage.get_booked(self.thread)
-        return str(CodexState(self.thread, self._instructions, booked))
+        return str(structs.replace(self._state, thread=self.thread, booked=booked))
 
     def is_own_thread(self, params: object) -> bool:
         """Return whether a notification is about the chat's own thread, not a subagent's."""
@@ -86,10 +90,14 @@ class CodexEvents:
             self._note_agents(item, number)
             outcome = describe_outcome(item)
             yield ToolUsed(*tool, outcome, ok, diff, _get_id(item), self._get_parent(params))
+        elif get_text(item, "type") == "plan" and self.is_own_thread(params):
+            self._done.add(number)
+            self._plan = get_text(item, "text")
         elif get_text(item, "type") == "agentMessage" and self.is_own_thread(params):
             self._done.add(number)
             yield from self._flush_reply()
-            self._held = get_text(item, "text")
+            parts, self._plan = (get_text(item, "text"), self._plan), ""
+            self._held = "\n\n".join(filter(None, parts))
 
     def on_plan(self, params: object) -> Iterator[Step]:
         """Report the plan of the chat's own thread."""
@@ -135,6 +143,9 @@ class CodexEvents:
     def flush(self) -> Iterator[Step]:
         """Report the reply that waits for its usage, and the tools still running."""
         yield from self._flush_reply()
+        if plan := self._plan:
+            self._plan = ""
+            yield ReplyCompleted(plan)
         yield from (ToolUsed(*tool, INTERRUPTED, ok=False) for tool in self._tools.values())
         self._tools.clear()
 

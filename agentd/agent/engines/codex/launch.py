@@ -23,6 +23,8 @@ class CodexState(Struct, frozen=True):
     """A digest of the instructions that the thread has read."""
     booked: Mapping[str, int] | None = None
     """The recorded usage of the thread, by Codex's names; None: unknown."""
+    mode: str = ""
+    """The collaboration mode that the thread is in; empty: Codex's usual one."""
 
     @classmethod
     def parse(cls, kept: str) -> "CodexState":

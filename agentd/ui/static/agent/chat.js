@@ -22,7 +22,7 @@ import { followChat } from "./chat_data.js";
 import { skeleton } from "./chat_list.js";
 import { labelChips } from "./labels.js";
 import { chats, loading, markSeen, readChat, refreshSoon, whenRead } from "./chats.js";
-import { modelItems, modelLabel, programOf, schemaHolder, skillItems, skills } from "./choices.js";
+import { keepMode, modeItems, modelItems, modelLabel, programOf, schemaHolder, skillItems, skills } from "./choices.js";
 import { list } from "../core/list.js";
 import { seen } from "./me.js";
 import { send } from "./outbox.js";
@@ -86,14 +86,20 @@ export function page(params) {
   const queue = queuePanel(chat, { sendNow: (promptId) => void sendNow(promptId) });
   const settings = computed(() => chat.work.value?.settings);
   const schema = schemaHolder();
+  const label = () => modelLabel(settings.value?.model ?? "", settings.value?.mode);
   const writer = composer({
     draft: String(chatId), chatId: String(chatId), placeholder: "Ask for the next step…",
     autofocus: matchMedia("(hover: hover)").matches,
     onsend: (text, now, notBefore) => void sendPrompt(text, now, notBefore, schema.take()),
     note: () => (chat.working.value || chat.queue.value.length ? `goes to place ${chat.queue.value.length + 1}` : ""),
     tools: [
-      menuButton({ class: "btn plain small", changes: "manager", "aria-label": () => `Model: ${modelLabel(settings.value?.model ?? "")}` }, [el("span", { class: "clip" }, () => modelLabel(settings.value?.model ?? "")), icon("down")],
-        () => [...modelItems(settings.peek()?.model ?? "", (model) => void change({ model })), null, schema.item()]),
+      menuButton({ class: "btn plain small", changes: "manager", "aria-label": () => `Model: ${label()}` }, [el("span", { class: "clip" }, () => label()), icon("down")], () => {
+        const { model, mode } = settings.peek() ?? { model: "", mode: "" };
+        return [
+          ...modelItems(model, (other) => void change({ model: other, ...(mode ? { mode: keepMode(other, mode) } : {}) })),
+          ...modeItems(model, mode, (other) => void change({ mode: other })), null, schema.item(),
+        ];
+      }),
       menuButton({ class: "btn plain small", changes: "manager", "aria-label": "Skill", hidden: () => !skills.value.skills.length }, [el("span", { class: "clip" }, () => skillLabel(settings.value?.skill)), icon("down")],
         () => skillItems(settings.peek()?.skill ?? "", (skill) => void change({ skill }))),
       schema.button,

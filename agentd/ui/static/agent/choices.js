@@ -12,7 +12,7 @@ import { tightWindows, windowsText } from "../parts/usage_limits.js";
  * @typedef {import("../api.d.ts").ProgramStateView} ProgramState
  */
 
-const NOTHING_TOLD = /** @type {ProgramState} */ ({ limits: [] });
+const NOTHING_TOLD = /** @type {ProgramState} */ ({ limits: [], modes: [] });
 
 export const models = signal(/** @type {Pick<Models, "models" | "default" | "defaultEngine">} */ ({ models: [], default: "", defaultEngine: { engine: "", program: NOTHING_TOLD } }));
 export const skills = signal(/** @type {Pick<Skills, "skills" | "default">} */ ({ skills: [], default: "" }));
@@ -86,9 +86,38 @@ export function modelItems(chosen, choose) {
   ];
 }
 
-/** @param {string} chosen */
-export function modelLabel(chosen) {
-  return chosen || models.value.default || "Default engine";
+/**
+ * The part of a model's menu that chooses the mode of its program: an entry for each, after a line.
+ * @param {string} model
+ * @param {string} chosen
+ * @param {(mode: string) => void} choose
+ */
+export function modeItems(model, chosen, choose) {
+  const { modes } = programOf(model);
+  if (!modes.length && !chosen) return [];
+  return [
+    null,
+    { label: "Usual mode", checked: chosen === "", onselect: () => choose("") },
+    ...modes.map((mode) => ({ label: `Mode: ${mode.name}`, note: mode.description, checked: chosen === mode.id, onselect: () => choose(mode.id) })),
+  ];
+}
+
+/**
+ * The mode that goes with another model: the chosen one, if its program has it, else the usual one.
+ * @param {string} model
+ * @param {string} mode
+ */
+export function keepMode(model, mode) {
+  return programOf(model).modes.some((one) => one.id === mode) ? mode : "";
+}
+
+/**
+ * @param {string} chosen
+ * @param {string} [mode]
+ */
+export function modelLabel(chosen, mode = "") {
+  const model = chosen || models.value.default || "Default engine";
+  return mode ? `${model} · ${programOf(chosen).modes.find((one) => one.id === mode)?.name ?? mode}` : model;
 }
 
 /**

@@ -9,13 +9,14 @@ import { composer } from "../parts/composer.js";
 import { menuButton } from "../parts/menu.js";
 import { limitState } from "../parts/usage_limits.js";
 import { discard, outbox, send, sendAgain } from "./outbox.js";
-import { modelItems, modelLabel, programOf, schemaHolder, skillItems, skills } from "./choices.js";
+import { keepMode, modeItems, modelItems, modelLabel, programOf, schemaHolder, skillItems, skills } from "./choices.js";
 
 const IDEAS = ["What is this folder?", "Which tests fail, and why?", "What changed since yesterday?"];
 
 /** @returns {import("../core/router.js").Page} */
 export function page() {
   const model = signal(store.read("new model", ""));
+  const mode = signal("");
   const skill = signal(store.read("new skill", ""));
   const apart = signal(store.read("new work tree", false));
   const schema = schemaHolder();
@@ -26,7 +27,7 @@ export function page() {
     store.write("new model", model.peek() || null);
     store.write("new skill", skill.peek() || null);
     store.write("new work tree", apart.peek() || null);
-    const created = await send({ chatId: null, text, model: model.peek(), skill: skill.peek(), worktree: apart.peek(), notBefore, ...schema.take() });
+    const created = await send({ chatId: null, text, model: model.peek(), skill: skill.peek(), mode: mode.peek(), worktree: apart.peek(), notBefore, ...schema.take() });
     if (here && created?.chatId && location.pathname === link("/")) await navigate(`/${created.chatId}`);
     here = false;
   }
@@ -35,8 +36,14 @@ export function page() {
     draft: "new", placeholder: "Describe the task…", label: "The first prompt", autofocus: true,
     onsend: (text, _, notBefore) => void begin(text, notBefore),
     tools: [
-      menuButton({ class: "btn plain small", "aria-label": () => `Model: ${modelLabel(model.value)}` }, [el("span", { class: "clip" }, () => modelLabel(model.value)), icon("down")],
-        () => [...modelItems(model.peek(), (name) => (model.value = name)), null, schema.item()]),
+      menuButton({ class: "btn plain small", "aria-label": () => `Model: ${modelLabel(model.value, mode.value)}` }, [el("span", { class: "clip" }, () => modelLabel(model.value, mode.value)), icon("down")],
+        () => [
+          ...modelItems(model.peek(), (name) => {
+            mode.value = keepMode(name, mode.peek());
+            model.value = name;
+          }),
+          ...modeItems(model.peek(), mode.peek(), (name) => (mode.value = name)), null, schema.item(),
+        ]),
       menuButton({ class: "btn plain small", "aria-label": "Skill", hidden: () => !skills.value.skills.length }, [el("span", { class: "clip" }, () => skill.value || "No skill"), icon("down")],
         () => skillItems(skill.peek(), (name) => (skill.value = name))),
       el("button", { class: "btn plain small", type: "button", "aria-label": "Work tree", "aria-pressed": () => String(apart.value), title: "Work on a branch and in a folder of its own, apart from the workspace",

@@ -10,7 +10,7 @@ import * as store from "../core/store.js";
 import { keepKnown } from "./choices.js";
 
 /**
- * @typedef {{ key: string, chatId: number | null, text: string, model?: string, skill?: string, worktree?: boolean, notBefore?: string, outputSchema?: object, failed?: string }} Outgoing
+ * @typedef {{ key: string, chatId: number | null, text: string, model?: string, skill?: string, mode?: string, worktree?: boolean, notBefore?: string, outputSchema?: object, failed?: string }} Outgoing
  */
 
 const RETRY = 3000;
@@ -84,10 +84,10 @@ async function deliverAll() {
 }
 
 /** @param {Outgoing} entry */
-async function deliverOne({ chatId, text, model, skill, worktree, notBefore, outputSchema, key }) {
+async function deliverOne({ chatId, text, model, skill, mode, worktree, notBefore, outputSchema, key }) {
   const wishes = { ...(notBefore ? { notBefore } : {}), ...(outputSchema ? { outputSchema } : {}) };
   if (chatId !== null) return post(`/api/chat/${chatId}/send`, { prompt: text, ...(model ? { model } : {}), ...wishes }, key);
-  return post("/api/chats", { prompt: text, title: titleOf(text), ...await keepKnown({ model, skill }), ...(worktree ? { worktree } : {}), ...wishes }, key);
+  return post("/api/chats", { prompt: text, title: titleOf(text), ...await keepKnown({ model, skill }), ...(mode ? { mode } : {}), ...(worktree ? { worktree } : {}), ...wishes }, key);
 }
 
 /**

@@ -64,6 +64,7 @@ function details(chat) {
     const rows = [
       ["Spent", usd(work.chat.totalCost)], ["Messages", String(work.chat.messageCount)],
       ["Engine", work.turn?.engine ?? ""], ["Model", work.turn?.model || work.settings.model || "default"],
+      ["Mode", work.settings.mode],
       ["Skill", work.settings.skill === "none" ? "" : work.settings.skill],
       ["Questions", work.settings.approvals || "as the settings say"],
       ["Works in", work.settings.worktree ? "its own work tree" : "the workspace"],

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from agentd.agent.engine import (
     ApprovalAnswer,
     EngineStateSaved,
+    ModesListed,
     Question,
     RateLimited,
     ReplyCompleted,
@@ -36,6 +37,7 @@ from agentd.agent.engines.external.conversation import (
 from agentd.chats.model import Message
 from agentd.llm.conversation import ImagePart
 from agentd.llm.price import Usage
+from agentd.models.program_state import ProgramMode
 from tests.agent.engines.conversing import (
     TRANSCRIPTS,
     WORKSPACE,
@@ -261,6 +263,72 @@ def test_model_and_effort_are_set_where_they_are_offered() -> None:
 
 
 OPTION = "session/set_config_option"
+
+
+MODES = {
+    "currentModeId": "build",
+    "availableModes": [{"id": "build", "name": "Build"}, {"id": "plan", "description": "Thinks."}],
+}
+MODE_OPTION = {
+    "id": "session-mode",
+    "category": "mode",
+    "currentValue": "build",
+    "options": [{"value": "build", "name": "Build"}, {"value": "plan", "description": "Thinks."}],
+}
+LISTED = ModesListed((ProgramMode("build", "Build", ""), ProgramMode("plan", "plan", "Thinks.")))
+
+
+def open_session(session: dict[str, Any], **more: Any) -> Agent:
+    """Return an agent that opened this session."""
+    made = Agent(make_conversation(**more))
+    made.answer({"protocolVersion": 1, "agentCapabilities": ABLE})
+    made.answer({"sessionId": "s", **session})
+    return made
+
+
+def test_a_mode_is_set_before_the_prompt_and_the_usual_one_again_once_none_is_chosen() -> None:
+    made = open_session({"modes": MODES}, mode="plan")
+    assert filter_steps(made.steps, ModesListed) == [LISTED]
+    assert read_sent_params(made.steps, "session/set_mode") == [
+        {"sessionId": "s", "modeId": "plan"}
+    ]
+    assert not read_sent_params(made.steps, "session/prompt")
+    made.answer({})
+    assert read_prompt(made.steps) == "Do it."
+    [kept] = filter_steps(made.steps, EngineStateSaved)
+
+    planned = {"modes": {**MODES, "currentModeId": "plan"}}
+    again = open_session(planned, mode="plan", engine_state=kept.engine_state)
+    assert not read_sent_params(again.steps, "session/set_mode")
+    back = open_session(planned, engine_state=kept.engine_state)
+    assert read_sent_params(back.steps, "session/set_mode") == [
+        {"sessionId": "s", "modeId": "build"}
+    ]
+    assert not read_sent_params(open_session({"modes": MODES}).steps, "session/set_mode")
+
+
+def test_a_mode_that_is_an_option_of_the_session_is_set_as_one() -> None:
+    session = {"configOptions": [*CONFIG, MODE_OPTION], "modes": MODES}
+    made = open_session(session, mode="plan", model="small")
+    assert filter_steps(made.steps, ModesListed) == [LISTED]
+    made.answer({})
+    assert [(one["configId"], one["value"]) for one in read_sent_params(made.steps, OPTION)] == [
+        ("session-mode", "plan")
+    ]
+    assert not read_sent_params(made.steps, "session/set_mode")
+    assert read_prompt(made.steps) == "Do it."
+
+
+@pytest.mark.parametrize(
+    ("session", "offers"),
+    [({"modes": MODES}, "build, plan"), ({}, "none"), ({"modes": {"availableModes": 7}}, "none")],
+)
+def test_a_mode_that_is_not_offered_is_a_clear_failure(session: Any, offers: str) -> None:
+    made = open_session(session, mode="dream")
+    [failed] = filter_steps(made.steps, TurnFailed)
+    assert failed.reason == f"The agent has no mode 'dream'; it offers {offers}."
+    assert made.steps[-1] == TurnDone()
+    assert not read_sent_params(made.steps, "session/prompt")
 
 
 def test_a_model_that_is_not_offered_is_not_replaced_by_another() -> None:

@@ -34,12 +34,16 @@ def test_it_asks_before_each_use_of_a_file(endpoint):
     assert {"Bash", "Read", "Edit", "Write", "Grep", "Glob"} <= set(asking)
 
 
+def test_a_chat_can_choose_the_mode():
+    assert "--permission-mode=plan" in launch(mode="plan").command
+
+
 def test_it_speaks_in_lines_and_asks_over_its_control_channel():
     plain = [one for one in launch().command if not one.startswith("--settings=")]
     assert tuple(plain) == (
         *("claude", "--output-format", "stream-json", "--verbose"),
         *("--input-format", "stream-json", "--permission-prompt-tool", "stdio"),
-        *("--permission-mode=default", "--setting-sources=user", "--include-partial-messages"),
+        *("--setting-sources=user", "--include-partial-messages", "--permission-mode=default"),
         "--add-dir=.",
     )
 

@@ -263,6 +263,54 @@ def test_a_used_up_limit_ends_the_turn_as_limited_until_its_reset() -> None:
     assert steps == [RateLimited("x", "2026-11-21T22:26:40.000Z"), TurnDone()]
 
 
+def start_turn(**more: Any) -> tuple[dict[str, Any], dict[str, Any], str]:
+    """Return what is sent to begin: the capabilities and the turn; and the state that is kept."""
+    talk = make_conversation(**more)
+    steps = list(talk.on_start())
+    opened = {"thread": {"id": "t"}, "model": "gpt", "reasoningEffort": "low"}
+    for value in ({}, opened):
+        number = json.loads(filter_steps(steps, SendLine)[-1].line).get("id", 1)
+        steps += talk.on_line(json.dumps({"id": number, "result": value}).encode())
+    [begun] = read_sent_params(steps, "initialize")
+    [turn] = read_sent_params(steps, "turn/start")
+    return begun, turn, filter_steps(steps, EngineStateSaved)[-1].engine_state
+
+
+def test_a_mode_is_set_and_the_usual_one_again_once_none_is_chosen() -> None:
+    begun, turn, kept = start_turn(mode="plan", effort="high")
+    assert begun["capabilities"]["experimentalApi"] is True
+    settings = {"model": "gpt", "reasoning_effort": "high", "developer_instructions": None}
+    assert turn["collaborationMode"] == {"mode": "plan", "settings": settings}
+
+    begun, turn, kept = start_turn(engine_state=kept)
+    assert begun["capabilities"]["experimentalApi"] is True
+    settings["reasoning_effort"] = "low"
+    assert turn["collaborationMode"] == {"mode": "default", "settings": settings}
+
+    begun, turn, _ = start_turn(engine_state=kept)
+    assert begun["capabilities"] is None
+    assert "collaborationMode" not in turn
+
+
+def test_a_proposed_plan_follows_the_message_that_it_was_taken_from() -> None:
+    talk = make_conversation(mode="plan")
+    begin_turn(talk)
+
+    def complete(kind: str, text: str) -> list[Step]:
+        item = {"type": kind, "id": f"{kind}-{text}", "text": text}
+        return list(talk.on_line(encode_line("item/completed", threadId="t", item=item)))
+
+    delta = encode_line("item/plan/delta", threadId="t", itemId="p", delta="# P")
+    assert list(talk.on_line(delta)) == [ReplyDelta("# P")]
+    assert complete("plan", "# Plan") == []
+    assert complete("agentMessage", "I thought.") == []
+    assert complete("plan", "# Alone") == []
+    assert filter_reported(talk.on_line(end_turn())) == [
+        ReplyCompleted("I thought.\n\n# Plan"),
+        ReplyCompleted("# Alone"),
+    ]
+
+
 def test_usage_windows_are_reported_as_far_as_they_are_told() -> None:
     talk = make_conversation()
     begin_turn(talk)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,6 +24,7 @@ from agentd.chats.model import Message
 from tests.agent.engines.conversing import filter_steps, sum_cost, sum_usage
 from tests.agent.engines.real.driving import Chat, find_processes, list_group
 from tests.agent.engines.real.programs import CLAUDE, KEY, build_path_without, make_place
+from tests.supplier.request import Request
 from tests.supplier.steps import Answer, Call, Refuse, Say, Stall
 from tests.supplier.supplier import Supplier
 
@@ -94,6 +96,23 @@ async def test_a_file_is_edited_with_leave_and_the_session_goes_on(
     assert [reply.text for reply in filter_steps(again, ReplyCompleted)] == ["As I said."]
     seen = str(supplier.requests[-1].turns)
     assert "Translate one." in seen and "It is done." in seen and "And now?" in seen
+
+
+async def test_a_chat_plans_first_and_works_once_its_plan_is_allowed(
+    chat: Chat, supplier: Supplier
+) -> None:
+    def write_plan(request: Request) -> Call:
+        """Write the file that the program wants the plan in."""
+        found = re.search(r"/[^ \"\\]*/plans/[^ \"\\]*\.md", json.dumps(request.body))
+        assert found
+        return Call("Write", {"file_path": found[0], "content": "# Plan\n- one\n"})
+
+    supplier.script(write_plan, Call("ExitPlanMode"), call_bash("touch made.txt"), Say("Done."))
+    await chat.run_turn("Plan it.", mode="plan")
+    assert [asked.tool for asked in chat.asked] == ["Write", "ExitPlanMode", "Bash"]
+    assert chat.asked[1].subject == "# Plan\n- one\n"
+    assert "made.txt" in list_files(chat)
+    assert "Exited Plan Mode" in json.dumps(supplier.requests[-1].body)
 
 
 async def test_each_turn_of_a_session_costs_what_it_used_itself(

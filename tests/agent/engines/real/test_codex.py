@@ -155,6 +155,18 @@ async def test_usage_windows_are_reported(chat: Chat, supplier: Supplier) -> Non
     )
 
 
+async def test_a_chat_plans_first_and_then_works(chat: Chat, supplier: Supplier) -> None:
+    plan = "I look.\n<proposed_plan>\n# Plan\n- one\n</proposed_plan>"
+    supplier.script(Say(plan), Say("Done."))
+    received = await chat.run_turn("Plan it.", mode="plan")
+    [reply] = filter_steps(received, ReplyCompleted)
+    assert reply.text == "I look.\n\n\n# Plan\n- one\n"
+    assert sum_usage(received) == ONE_CALL
+    assert "# Plan Mode" in json.dumps(supplier.requests[-1].body)
+    await chat.run_turn("Do it.")
+    assert "You are now in Default mode." in json.dumps(supplier.requests[-1].body)
+
+
 async def test_a_thread_that_is_gone_is_restarted(chat: Chat, supplier: Supplier) -> None:
     chat.memory = "01a1fdcb-e1c9-7872-bc09-000000000000"
     supplier.script(Say("Forty-two."))

@@ -1,5 +1,6 @@
 """The real opencode as an engine over the Agent Client Protocol, with a scripted supplier."""
 
+import json
 import shutil
 from collections.abc import Iterator
 from decimal import Decimal
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from agentd.agent.engine import (
+    ModesListed,
     RateLimited,
     ReplyCompleted,
     ReplyDelta,
@@ -216,3 +218,13 @@ async def test_the_tokens_and_costs_of_all_calls_of_a_turn_and_its_sub_agent_are
     second = await chat.run_turn("And now?")
     assert (sum_usage(second).input, sum_usage(second).output) == (500, 50)
     assert sum_cost(second) == Decimal("0.00225")
+
+
+async def test_a_chat_plans_first_and_then_works(chat: Chat, supplier: Supplier) -> None:
+    supplier.script(Say("A plan."), Say("Done."))
+    received = await chat.run_turn("Plan it.", mode="plan")
+    [listed] = filter_steps(received, ModesListed)
+    assert [one.id for one in listed.modes] == ["build", "plan"]
+    assert "Plan mode" in json.dumps(supplier.requests[-1].body)
+    await chat.run_turn("Do it.")
+    assert "changed from plan to build" in json.dumps(supplier.requests[-1].body)
