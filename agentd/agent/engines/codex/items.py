@@ -12,6 +12,8 @@ from agentd.agent.engines.external.json_rpc import get_path, get_text, iter_list
 _SHELLS = frozenset(
     f"{folder}/{name}" for folder in ("/bin", "/usr/bin") for name in ("bash", "sh", "zsh", "dash")
 )
+_UNTOLD = {"failed": "It failed.", "interrupted": "Interrupted."}
+"""What is said of a tool by its status where it has no output."""
 _SYMBOLS = {"add": "A", "delete": "D", "update": "M"}
 
 
@@ -73,14 +75,12 @@ def describe_outcome(item: object) -> str:
             output = "\n".join(filter(None, (get_text(one, "message") for one in values)))
         case _:
             output = ""
-    if status == "failed" and not output:
-        return "It failed."
-    return shorten(output)
+    return shorten(output) or _UNTOLD.get(status, "")
 
 
 def has_succeeded(item: object) -> bool:
     """Return whether a tool did what it was to do."""
-    return get_text(item, "status") not in ("declined", "failed") and not get_path(item, "exitCode")
+    return get_text(item, "status") not in ("declined", *_UNTOLD) and not get_path(item, "exitCode")
 
 
 def render_diff(item: object, bounds: WorkspaceBounds) -> str:

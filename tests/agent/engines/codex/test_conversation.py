@@ -263,6 +263,56 @@ def test_a_used_up_limit_ends_the_turn_as_limited_until_its_reset() -> None:
     assert steps == [RateLimited("x", "2026-11-21T22:26:40.000Z"), TurnDone()]
 
 
+def report_agent(tool: str, status: str, **more: Any) -> dict[str, Any]:
+    """Return the item of a tool for sub-agents, in the shape of Codex's own schema."""
+    return {
+        "type": "collabAgentToolCall",
+        "id": tool,
+        "tool": tool,
+        "status": status,
+        "senderThreadId": "t",
+        "receiverThreadIds": [],
+        "prompt": None,
+        "model": None,
+        "reasoningEffort": None,
+        "agentsStates": {},
+        **more,
+    }
+
+
+def test_what_a_sub_agent_does_names_the_use_that_started_it() -> None:
+    talk = make_conversation()
+    begin_turn(talk)
+    run = {"type": "commandExecution", "id": "c", "command": "ls", "cwd": WORKSPACE}
+    wait = {"receiverThreadIds": ["sub"], "agentsStates": {"sub": {"status": "completed"}}}
+    wait["agentsStates"]["sub"]["message"] = "Two files."
+    spawned = {"receiverThreadIds": ["sub"], "prompt": "Look around."}
+    steps: list[Step] = []
+    for method, thread, item in (
+        ("started", "t", report_agent("spawnAgent", "inProgress", prompt="Look around.")),
+        ("completed", "t", report_agent("spawnAgent", "completed", **spawned)),
+        ("started", "sub", run),
+        ("completed", "sub", {**run, "aggregatedOutput": "a\nb", "exitCode": 0}),
+        ("completed", "sub", {"type": "agentMessage", "id": "m", "text": "Two files."}),
+        ("started", "t", report_agent("wait", "inProgress", receiverThreadIds=["sub"])),
+        ("completed", "t", report_agent("wait", "completed", **wait)),
+        ("started", "t", report_agent("closeAgent", "inProgress")),
+        ("completed", "t", report_agent("closeAgent", "interrupted")),
+    ):
+        steps += talk.on_line(encode_line(f"item/{method}", threadId=thread, item=item))
+    spawn, looks = "spawnAgent: Look around.", {"parent": "spawnAgent"}
+    assert steps == [
+        ToolStarted("agent", spawn, "spawnAgent"),
+        ToolUsed("agent", spawn, "", id="spawnAgent"),
+        ToolStarted("shell", "ls", **looks),
+        ToolUsed("shell", "ls", "a\nb", **looks),
+        ToolStarted("agent", "wait", "wait"),
+        ToolUsed("agent", "wait", "Two files.", id="wait"),
+        ToolStarted("agent", "closeAgent", "closeAgent"),
+        ToolUsed("agent", "closeAgent", "Interrupted.", ok=False, id="closeAgent"),
+    ]
+
+
 def start_turn(**more: Any) -> tuple[dict[str, Any], dict[str, Any], str]:
     """Return what is sent to begin: the capabilities and the turn; and the state that is kept."""
     talk = make_conversation(**more)
