@@ -36,6 +36,7 @@ from agentd.gateway.admin.batches import EditAllStore, ManagedBatch
 from agentd.gateway.admin.changes_store import ChangeJournal
 from agentd.gateway.admin.import_intent import ImportIntentFile
 from agentd.gateway.admin.imports import ImportedEntries, ImportStores, ManagedImport
+from agentd.gateway.admin.repriced_history import RepricedHistory
 from agentd.gateway.admin.secret_rules import SampleScanner
 from agentd.gateway.alerts.targets import AlertTargetRepository
 from agentd.gateway.channels.model import Channel
@@ -135,7 +136,14 @@ class ManagementApi:
             channel_balances=ChannelBalanceEndpoints(channels.find, gateway.balances),
             offered=self._build_offered(channels, models, stored_models, batches),
             prices=PriceEndpoints(gateway.prices, models, lambda: gateway.channels.current),
-            changes=ChangeEndpoints(journal, (self.imports, *(one.managed for one in undoing))),
+            changes=ChangeEndpoints(
+                journal,
+                (
+                    self.imports,
+                    RepricedHistory(gateway.ledger, journal, gateway.recount),
+                    *(one.managed for one in undoing),
+                ),
+            ),
             preview=PreviewEndpoints(Subscriptions(untrusted.parse_untrusted_yaml), find_programs),
         )
 

@@ -26,6 +26,7 @@ from agentd.gateway.admin.api.requests import RequestEndpoints
 from agentd.gateway.admin.api.routes import MonitoringEndpoints, list_monitoring_routes
 from agentd.gateway.admin.api.service_log import ServiceLogEndpoints
 from agentd.gateway.admin.api.summary import SummaryEndpoints
+from agentd.gateway.admin.repriced_history import RepricedHistory
 from agentd.gateway.admin.service import ChangeLog
 from agentd.gateway.alerts.service import AlertService
 from agentd.gateway.alerts.states import FiringTopic
@@ -74,8 +75,7 @@ def build_report_routes(
                 _build_body_reader(gateway),
                 key_id,
                 gateway.get_models,
-                journal,
-                gateway.recount,
+                RepricedHistory(ledger, journal, gateway.recount),
                 get_zone,
                 gateway.prices,
             ),

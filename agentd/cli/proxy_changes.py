@@ -160,5 +160,7 @@ def _reprice(args: argparse.Namespace) -> int:
     with open_management(args) as client:
         found = client.request("POST", path, span)
     text = f"{found['changed']} requests cost {found['after']} USD, before {found['before']} USD"
+    if found["change"]:
+        text += f"; agentd proxy changes undo {found['change']} undoes it"
     print_result(f"{text}; nothing was changed" if args.dry_run else text, found, as_json=args.json)
     return 0

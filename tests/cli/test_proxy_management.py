@@ -127,10 +127,13 @@ def test_recorded_requests_are_priced_again_after_a_plan(
     assert run("reprice", "plan", *days)["changed"] == 1
     path = f"/api/agent/requests/{before.id}"
     assert manager.get(path)["request"]["cost"] == float(before.cost)
-    assert run("reprice", "apply", *days)["changed"] == 1
+    done = run("reprice", "apply", *days)
+    assert done["changed"] == 1
     assert manager.get(path)["request"]["cost"] == 2 * float(before.cost)
     (change,) = run("changes", "list", "--action", "reprice", "--limit", "1")
-    assert change["resource"] == "requests"
+    assert (change["resource"], change["number"]) == ("requests", done["change"])
+    run("changes", "undo", str(done["change"]))
+    assert manager.get(path)["request"]["cost"] == float(before.cost)
 
 
 def test_a_channels_live_state_is_shown(

@@ -117,3 +117,10 @@ def test_repricing_is_planned_then_applied_and_the_first_cost_is_kept(
     expect(page.get_by_text("1 request repriced")).to_be_visible()
     (after,) = gateway.requests()
     assert (after["cost"] > before["cost"], after["was"]) == (True, before["cost"])
+    (change,) = gateway.admin.get("/api/agent/changes?action=reprice").json()["items"]
+    expect(page.get_by_text(f"no. {change['number']} in Changes undoes it")).to_be_visible()
+    page = gus.open("/gateway/changes")
+    page.get_by_role("button", name=f"Undo no. {change['number']}").click()
+    page.get_by_role("dialog").get_by_role("button", name="Undo").click()
+    expect(page.get_by_text(f"undone by no. {change['number'] + 1}")).to_be_visible()
+    assert gateway.requests() == [before]

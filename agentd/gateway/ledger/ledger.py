@@ -27,11 +27,11 @@ from agentd.gateway.ledger.pending_calls import (
 from agentd.gateway.ledger.queries import ALL_ROWS, LedgerQueries
 from agentd.gateway.ledger.query import RecordPage, RequestFilter
 from agentd.gateway.ledger.record import PendingCall, RequestRecord
-from agentd.gateway.ledger.reprice import DayRepricing
+from agentd.gateway.ledger.reprice import DayRepricing, Revise
 from agentd.gateway.ledger.spend_counting import SpendCounting
 from agentd.gateway.ledger.writer import LedgerWriter
 from agentd.gateway.limits.spend_by_quarter_hour import SpendByQuarterHour
-from agentd.gateway.pricing.repricing import PricesOf, RepricingSummary
+from agentd.gateway.pricing.repricing import PricesOf, RepricingSummary, reprice, restore_price
 from agentd.gateway.reports.overview import DayFigures, LedgerOverview
 from agentd.gateway.reports.reports import (
     EVERYTHING,
@@ -271,19 +271,43 @@ class Ledger:
         return await self._run(lambda: list(self._days.delete_before(first)))
 
     async def reprice(
-        self, first: str, last: str, prices_of: PricesOf, *, dry_run: bool = False
+        self, first: str, last: str, prices_of: PricesOf, change: int = 0, *, dry_run: bool = False
     ) -> RepricingSummary:
         """Reprice the requests of these days by ``prices_of``; return the difference.
 
         Each day's file is replaced as a whole, so a crash leaves some days repriced and others
         not; repeating it is harmless. Call ``count_spend`` afterwards. ``prices_of`` is called on
-        another thread. A ``dry_run`` changes nothing. Raises ``Unavailable``.
+        another thread. A ``dry_run`` changes nothing. ``change`` is the number by which
+        ``undo_repricing`` finds them; 0: it cannot be undone. Raises ``Unavailable``.
         """
+
+        def revise(entry: RequestRecord, difference: RepricingSummary) -> RequestRecord:
+            return reprice(entry, prices_of, change, difference)
+
+        return await self._revise_days(first, last, revise, dry_run=dry_run)
+
+    async def undo_repricing(
+        self, first: str, last: str, undone: int, change: int, *, dry_run: bool = False
+    ) -> RepricingSummary:
+        """Restore the prices that the change ``undone`` replaced in these days, as ``change``.
+
+        Requests that were repriced since are left alone, and not counted; otherwise as
+        ``reprice``.
+        """
+
+        def revise(entry: RequestRecord, difference: RepricingSummary) -> RequestRecord:
+            return restore_price(entry, undone, change, difference)
+
+        return await self._revise_days(first, last, revise, dry_run=dry_run)
+
+    async def _revise_days(
+        self, first: str, last: str, revise: Revise, *, dry_run: bool
+    ) -> RepricingSummary:
         async with self._count_lock:
             difference = RepricingSummary()
             for day in await self._run(self._days.list_days):
                 if first <= day <= last:
-                    one = DayRepricing(self._layout, day, prices_of)
+                    one = DayRepricing(self._layout, day, revise)
                     await asyncio.to_thread(one.prepare, self.get_size(day), dry_run=dry_run)
                     if not dry_run and one.difference.changed:
                         await self._replace_day(one)

@@ -47,6 +47,17 @@ class FailedTry(Struct, frozen=True, omit_defaults=True):
     """Name of the fallback model that was tried; empty: the requested one."""
 
 
+class EarlierPrice(Struct, frozen=True, omit_defaults=True):
+    """What a repricing replaced in a record. Undocumented fields are those of ``RequestRecord``."""
+
+    change: int
+    """Number of the change that repriced it, by which it is undone."""
+    cost: Decimal = Decimal(0)
+    was: Decimal | None = None
+    priced: str = ""
+    estimated: bool = False
+
+
 class RequestRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A line of the ledger. It never contains a body, a key or a masked secret."""
 
@@ -96,6 +107,8 @@ class RequestRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Version of the prices that were used; empty: not priced."""
     estimated: bool = False
     """True if usage or price is an estimate, or a fee is unknown."""
+    earlier: EarlierPrice | None = None
+    """What the last repricing replaced; null: none, or it cannot be undone."""
     timings: Timings = Timings()
     """Durations of the stages."""
     received: int = 0

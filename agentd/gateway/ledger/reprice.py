@@ -7,12 +7,17 @@ lines that were appended meanwhile are added and the file is replaced. Corrupt l
 import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from typing import TypeAlias
 
 from agentd.gateway.ledger.day_file import decode_record, iter_lines
-from agentd.gateway.pricing.repricing import PricesOf, RepricingSummary, reprice
+from agentd.gateway.ledger.record import RequestRecord
+from agentd.gateway.pricing.repricing import RepricingSummary
 from agentd.storage.checksummed_json import ChecksumMismatch, encode_checksummed
 from agentd.storage.document import TEMPORARY_PREFIX, sync_folder, translate_os_errors
 from agentd.storage.layout import Layout
+
+Revise: TypeAlias = Callable[[RequestRecord, RepricingSummary], RequestRecord]
+"""Returns a request at its new price, and counts it."""
 
 _WRITE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
 _APPEND_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -21,13 +26,13 @@ _APPEND_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
 class DayRepricing:
     """Repricing of one day. Its methods block and raise ``Unavailable``."""
 
-    def __init__(self, layout: Layout, day: str, prices_of: PricesOf) -> None:
+    def __init__(self, layout: Layout, day: str, revise: Revise) -> None:
         self.day = day
         self.difference = RepricingSummary()
         self._path = layout.get_ledger_day_path(day)
         self._folder = layout.ledger
         self._temporary = os.path.join(layout.ledger, f"{TEMPORARY_PREFIX}{day}")
-        self._prices_of = prices_of
+        self._revise = revise
         self._offset = 0
 
     def prepare(self, size: int | None, *, dry_run: bool) -> None:
@@ -74,5 +79,5 @@ class DayRepricing:
             except ChecksumMismatch:
                 yield line
                 continue
-            now = reprice(entry, self._prices_of, self.difference)
+            now = self._revise(entry, self.difference)
             yield line if now is entry else encode_checksummed(now)

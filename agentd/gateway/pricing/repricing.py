@@ -1,4 +1,8 @@
-"""Repricing of recorded requests: by other prices, or by prices that were not known then."""
+"""Repricing of recorded requests: by other prices, or by prices that were not known then.
+
+A record keeps what its last repricing replaced, with the number of that change, so that the change
+can be undone exactly while no later one has repriced the record.
+"""
 
 from collections.abc import Callable, Mapping
 from decimal import Decimal
@@ -6,7 +10,7 @@ from typing import TypeAlias
 
 from msgspec import Struct, structs
 
-from agentd.gateway.ledger.record import RequestRecord
+from agentd.gateway.ledger.record import EarlierPrice, RequestRecord
 from agentd.gateway.pricing.bounds import compute_version
 from agentd.llm.price import NO_USAGE, Prices, add_amounts, compute_cost, find_assumed_buckets
 from agentd.models.gateway_model import GatewayModel
@@ -67,11 +71,12 @@ class RepricingSummary(Struct):
 
 
 def reprice(
-    entry: RequestRecord, find_prices: PricesOf, difference: RepricingSummary
+    entry: RequestRecord, find_prices: PricesOf, change: int, difference: RepricingSummary
 ) -> RequestRecord:
     """Return the request at these prices, and what that changes noted.
 
-    The first cost stays in ``was``.
+    The first cost stays in ``was``, what was replaced in ``earlier``, by the number of the
+    ``change``; 0: it cannot be undone.
 
     Estimated records stay marked: it is unknown whether the usage or the price was estimated.
     """
@@ -89,5 +94,33 @@ def reprice(
             priced=version,
             estimated=entry.estimated or bool(find_assumed_buckets(entry.usage, prices)),
         )
+        if now != entry:
+            now = structs.replace(now, earlier=_keep_price(entry, change) if change else None)
     difference.add_request(entry, now, known=prices is not None)
     return now
+
+
+def restore_price(
+    entry: RequestRecord, undone: int, change: int, difference: RepricingSummary
+) -> RequestRecord:
+    """Return the request as it was before the change ``undone`` repriced it, if that did last.
+
+    The undo is the repricing of a ``change`` itself, which can be undone in turn.
+    """
+    before = entry.earlier
+    if before is None or before.change != undone:
+        return entry
+    now = structs.replace(
+        entry,
+        cost=before.cost,
+        was=before.was,
+        priced=before.priced,
+        estimated=before.estimated,
+        earlier=_keep_price(entry, change),
+    )
+    difference.add_request(entry, now, known=True)
+    return now
+
+
+def _keep_price(entry: RequestRecord, change: int) -> EarlierPrice:
+    return EarlierPrice(change, entry.cost, entry.was, entry.priced, entry.estimated)

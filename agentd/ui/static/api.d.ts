@@ -2293,6 +2293,7 @@ export type RepricingSummaryView = {
   unpriced: number;
   before: number;
   after: number;
+  change: number | null;
 };
 
 export type RequestDetailView = {

@@ -24,7 +24,7 @@ from agentd.gateway.admin.api.reports import (
 from agentd.gateway.admin.api.resource import DRY_RUN, parse_change_request
 from agentd.gateway.admin.api.route_builders import ID, build_route
 from agentd.gateway.admin.api.spans import FROM, TO, parse_moment
-from agentd.gateway.admin.service import ChangeLog
+from agentd.gateway.admin.repriced_history import RepricedHistory
 from agentd.gateway.catalogue.service import PriceCatalogueService
 from agentd.gateway.ledger.query import RecordPage, RequestFilter
 from agentd.gateway.ledger.record import Outcome, RequestRecord, Timings
@@ -44,7 +44,7 @@ _USD = re.compile(r"[0-9]{1,12}(\.[0-9]{1,12})?", re.ASCII)
 
 _CAMEL = {"cache_read": "cacheRead", "cache_write": "cacheWrite", "cache_write_1h": "cacheWrite1H"}
 
-RequestView = shapes.define_view(RequestRecord, called="RequestView")
+RequestView = shapes.define_view(RequestRecord, "earlier", called="RequestView")
 RequestPage = define_page_with(
     "RequestPage",
     RequestView,
@@ -52,7 +52,16 @@ RequestPage = define_page_with(
 )
 """A page of requests, newest first. A page whose search was cut short may have few items and
 still a ``next``."""
-DifferenceView = shapes.define_view(RepricingSummary)
+DifferenceView = shapes.define_view(
+    RepricingSummary,
+    change=Annotated[
+        int | None,
+        Meta(
+            description="The number of the change, by which it is undone; null: a dry run, or"
+            " nothing had to be changed."
+        ),
+    ],
+)
 
 FILTERS = (
     KEY,
@@ -176,12 +185,6 @@ class RequestLogReader(Protocol):
         """Find a request by id, on a day if it is known."""
         ...
 
-    def reprice(
-        self, first: str, last: str, prices_of: PricesOf, *, dry_run: bool = False
-    ) -> Awaitable[RepricingSummary]:
-        """Reprice the requests of these days. ``Unavailable``."""
-        ...
-
 
 class ExchangeBodies(Protocol):
     """A stored exchange (``gateway.ledger.bodies.StoredExchange``)."""
@@ -206,7 +209,7 @@ class RequestEndpoints:
     """The endpoints below ``/api/agent/requests``.
 
     ``body`` reads the stored bodies of a request of a day, ``key_id`` resolves a key's id or name,
-    ``priced`` is called after the ledger was repriced; ``catalogue`` has dated prices.
+    ``history`` reprices them; ``catalogue`` has dated prices.
     """
 
     def __init__(
@@ -215,8 +218,7 @@ class RequestEndpoints:
         body: Callable[[str, str], Awaitable[ExchangeBodies | None]],
         key_id: Callable[[str], str],
         models: Callable[[], Mapping[str, GatewayModel]],
-        journal: ChangeLog,
-        priced: Callable[[], Awaitable[None]],
+        history: RepricedHistory,
         zone: Callable[[], tzinfo],
         catalogue: PriceCatalogueService,
     ) -> None:
@@ -226,8 +228,7 @@ class RequestEndpoints:
         self._body = body
         self._key_id = key_id
         self._models = models
-        self._journal = journal
-        self._priced = priced
+        self._history = history
 
     async def list_requests(self, call: Request) -> Response:
         """Return one page, newest first; as CSV without a limit, all of them."""
@@ -281,19 +282,8 @@ class RequestEndpoints:
         prices = make_price_lookup(self._models())
         if span.prices == "catalogue":
             prices = (await self._catalogue.require()).make_lookup(prices)
-        async with self._journal.lock:
-            difference = await self._ledger.reprice(
-                span.first, span.last, prices, dry_run=request.dry_run
-            )
-            name = f"{span.first} to {span.last}"
-            after = {"changed": difference.changed, "cost": str(difference.after)}
-            before = {"cost": str(difference.before)}
-            await self._journal.append(
-                request, "reprice", "requests", name, before=before, after=after
-            )
-        if not request.dry_run:
-            await self._priced()
-        return Response(shapes.to_view(difference, DifferenceView))
+        done = await self._history.reprice(span.first, span.last, prices, request)
+        return Response(shapes.to_view(done.difference, DifferenceView, change=done.change))
 
 
 def parse_filter(call: Request, key_id: Callable[[str], str], zone: tzinfo) -> RequestFilter:
@@ -383,7 +373,7 @@ def routes(endpoints: RequestEndpoints) -> tuple[Route, ...]:
             "/api/agent/requests/reprice",
             endpoint=endpoints.reprice_requests,
             summary="Reprice the requests of some days by current prices or the catalogue's; the"
-            " first cost is kept.",
+            " first cost is kept, and the change can be undone until they are repriced again.",
             request_type=RepriceRequest,
             example={"from": "2026-01-01", "to": "2026-01-31"},
             response_type=DifferenceView,

@@ -9,7 +9,7 @@ import { toast } from "../parts/toast.js";
 import { card, labelled, sendForm } from "../settings/frame.js";
 import { addDays, forAdministrators, gatewayFrame } from "./frame.js";
 
-/** @typedef {{ requests: number, changed: number, unpriced: number, before: number, after: number }} Difference */
+/** @typedef {{ requests: number, changed: number, unpriced: number, before: number, after: number, change: number | null }} Difference */
 
 const DAYS = 30;
 
@@ -34,10 +34,10 @@ function repriceCard() {
   };
   const apply = async () => {
     const done = /** @type {Difference} */ (await post("/api/agent/requests/reprice", body()));
-    toast(`${counted(done.changed, "request")} repriced: ${usd(done.before)} before, ${usd(done.after)} now`);
+    toast(`${counted(done.changed, "request")} repriced: ${usd(done.before)} before, ${usd(done.after)} now${done.change ? `; no. ${done.change} in Changes undoes it` : ""}`);
     forget();
   };
-  return card({ title: "Reprice recorded requests", text: "For prices that were wrong or not known when requests were made. Each request keeps the cost that it had first; reports and limits count the new one." },
+  return card({ title: "Reprice recorded requests", text: "For prices that were wrong or not known when requests were made. Each request keeps the cost that it had first; reports and limits count the new one. “Changes” undoes it, until they are repriced again." },
     el("div", { class: "loaded" }, () => sendForm({
       action: plan.value?.changed ? `Reprice ${counted(plan.value.changed, "request")}` : "Plan", class: "card-form", send: () => (plan.peek()?.changed ? apply() : look()),
     }, el("div", { class: "inside stack" },

@@ -9,7 +9,7 @@ import pytest
 
 from tests.gateway.catalogue.samples import write_catalogue
 from tests.gateway.conftest import GatewaySetup
-from tests.support.daemon import Client
+from tests.support.daemon import Client, Reply
 
 ALL = "/api/agent/prices"
 HERE = "/api/agent/models/by-chat/prices"
@@ -132,6 +132,57 @@ def test_history_is_repriced_by_the_prices_of_its_days(
     costs = [manager.get(f"/api/agent/requests/r{one}")["request"]["cost"] for one in (0, 1)]
     assert costs == [24, 12]
     assert manager.post(path, {**span, "prices": "current"})["after"] == 18 + 18
+
+
+def test_a_repricing_is_undone_exactly_until_the_requests_are_repriced_again(
+    setup: GatewaySetup, catalogue: None, manager: Client
+) -> None:
+    """Their cost, first cost, version of prices and mark of an estimate are those of before."""
+    usage = {"input": 1_000_001, "cache_read": 3, "output": 7}
+    for number, day in enumerate(("2026-05-31", "2026-06-01")):
+        write_record(setup, f"r{number}", day, usage)
+    span = {"from": "2026-05-31", "to": "2026-06-01", "prices": "catalogue"}
+    path = "/api/agent/requests/reprice"
+
+    def read_all() -> list[dict]:
+        return manager.get("/api/agent/requests?from=2026-05-01&to=2026-06-30").json()["items"]
+
+    def undo(number: int, query: str = "") -> Reply:
+        return manager.send("POST", f"/api/agent/changes/{number}/undo{query}")
+
+    first = read_all()
+    assert manager.post(f"{path}?dry_run=true", span)["change"] is None
+    by_catalogue = manager.post(path, span)["change"]
+    second = read_all()
+    assert [one["cost"] for one in second] != [one["cost"] for one in first]
+    assert manager.post(path, span)["change"] is None, "nothing is left to be changed"
+    current = manager.post(path, {**span, "from": "2026-06-01", "prices": "current"})["change"]
+    third = read_all()
+    refused = undo(by_catalogue)
+    assert (refused.status, refused["error"]) == (409, "Conflict")
+    assert "1 of the 2 requests were repriced since" in refused["message"]
+    assert read_all() == third
+    assert undo(current, "?dry_run=true").status == 200
+    assert read_all() == third
+    again = undo(current)["number"]
+    assert read_all() == second
+    assert undo(again).status == 200
+    assert read_all() == third
+    changes = manager.get("/api/agent/changes").json()["items"]
+    assert [one["action"] for one in changes[:3]] == ["undo", "undo", "reprice"]
+    assert "earlier" not in third[0]
+
+
+def test_the_undo_of_a_repricing_is_counted_by_reports(
+    setup: GatewaySetup, catalogue: None, manager: Client
+) -> None:
+    write_record(setup, "r0", "2026-05-31", {"input": 1_000_000, "output": 1_000_000})
+    span = {"from": "2026-05-31", "to": "2026-05-31", "prices": "catalogue"}
+    report = "/api/agent/reports/totals?from=2026-05-31&to=2026-05-31"
+    change = manager.post("/api/agent/requests/reprice", span)["change"]
+    assert manager.get(report)["items"][0]["cost"] == 24
+    assert manager.send("POST", f"/api/agent/changes/{change}/undo").status == 200
+    assert manager.get(report)["items"][0]["cost"] == 0
 
 
 def write_record(setup: GatewaySetup, id_: str, day: str, usage: dict[str, int]) -> None:

@@ -1,0 +1,117 @@
+"""Repricing of recorded requests as a change of the journal, which is undone as others are.
+
+What it replaced stands in the records themselves (``ledger.record.EarlierPrice``), for it may be
+of millions of requests; undo data only says where, and of how many.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple, Protocol
+
+import msgspec
+from msgspec import Raw, Struct
+
+from agentd.core.errors import Conflict
+from agentd.gateway.admin.changes import ChangeRecord, ChangeRequest, UndoRecord
+from agentd.gateway.admin.service import UNDO_HINT, ChangeLog
+from agentd.gateway.pricing.repricing import PricesOf, RepricingSummary
+
+
+class RepricedDays(Struct, frozen=True):
+    """The days (UTC) of a repricing, both included, and how many requests it changed."""
+
+    first: str
+    last: str
+    changed: int
+
+
+class RepricingLedger(Protocol):
+    """The stored requests (``gateway.ledger.ledger.Ledger``)."""
+
+    def reprice(
+        self, first: str, last: str, prices_of: PricesOf, change: int = 0, *, dry_run: bool = False
+    ) -> Awaitable[RepricingSummary]:
+        """Reprice the requests of these days. ``Unavailable``."""
+        ...
+
+    def undo_repricing(
+        self, first: str, last: str, undone: int, change: int, *, dry_run: bool = False
+    ) -> Awaitable[RepricingSummary]:
+        """Restore the prices that a change replaced. ``Unavailable``."""
+        ...
+
+
+class Repricing(NamedTuple):
+    """What a repricing changed."""
+
+    difference: RepricingSummary
+    change: int | None
+    """The number by which it is undone; ``None``: a dry run, or nothing changed."""
+
+
+class RepricedHistory:
+    """The prices of recorded requests; ``recount`` is called after they changed."""
+
+    resource = "requests"
+
+    def __init__(
+        self, ledger: RepricingLedger, journal: ChangeLog, recount: Callable[[], Awaitable[None]]
+    ) -> None:
+        self._ledger = ledger
+        self._journal = journal
+        self._recount = recount
+
+    async def reprice(
+        self, first: str, last: str, prices: PricesOf, request: ChangeRequest
+    ) -> Repricing:
+        """Reprice the requests of these days. Raises ``Unavailable``."""
+        async with self._journal.lock:
+            difference = await self._ledger.reprice(
+                first, last, prices, self._journal.last_number + 1, dry_run=request.dry_run
+            )
+            days = RepricedDays(first, last, difference.changed)
+            logged = await self._log(request, "reprice", days, difference)
+        if request.dry_run:
+            return Repricing(difference, None)
+        await self._recount()
+        return Repricing(difference, logged.number if difference.changed else None)
+
+    async def undo(self, record: UndoRecord, request: ChangeRequest, number: int) -> ChangeRecord:
+        """Restore the prices. Raises ``Conflict`` if a later repricing changed any of them."""
+        days = msgspec.json.decode(record.after, type=RepricedDays)
+        first, last = days.first, days.last
+        async with self._journal.lock:
+            change = self._journal.last_number + 1
+            found = await self._ledger.undo_repricing(first, last, number, change, dry_run=True)
+            if found.changed < days.changed:
+                raise Conflict(
+                    f"{days.changed - found.changed} of the {days.changed} requests were repriced"
+                    " since, or are deleted",
+                    UNDO_HINT,
+                )
+            if not request.dry_run:
+                await self._ledger.undo_repricing(first, last, number, change)
+            days = RepricedDays(first, last, found.changed)
+            logged = await self._log(request, "undo", days, found, undoes=number)
+        if not request.dry_run:
+            await self._recount()
+        return logged
+
+    async def _log(
+        self,
+        request: ChangeRequest,
+        action: str,
+        days: RepricedDays,
+        difference: RepricingSummary,
+        undoes: int | None = None,
+    ) -> ChangeRecord:
+        undo = UndoRecord(resource=self.resource, after=Raw(msgspec.json.encode(days)))
+        return await self._journal.append(
+            request,
+            action,
+            self.resource,
+            f"{days.first} to {days.last}",
+            before={"cost": str(difference.before)},
+            after={"changed": difference.changed, "cost": str(difference.after)},
+            undo=undo if difference.changed else None,
+            undoes=undoes,
+        )
