@@ -5,7 +5,8 @@
 
 Each block has a seed of its own, the next one after those in the results, and a new folder. So a
 run may be stopped at any time and goes on where it was when it is started again: a block counts
-when it is complete. It ends with the first violation, whose folder stays; the same command with
+when it is complete. What fuzzers find is kept beside the results, in ``corpus``, and the next block
+begins with it. It ends with the first violation, whose folder stays; the same command with
 that seed (in the results) repeats it. ``--count`` tells what was done so far.
 """
 
@@ -35,9 +36,10 @@ PROGRAMS = {
     "endpoint_power_cut": ("tests.crash.endpoint_power_cut", "--check-syncs", *_BLOCK),
     "endpoint_sweep": ("tests.crash.endpoint_sweep", *_SWEEP),
     "model_checking": ("tests.model_checking",),
-    "fuzz": ("tests.fuzz", "all", "--seconds", "{runs}"),
+    "fuzz": ("tests.fuzz", "all", "--seconds", "{runs}", "--corpus", "{corpus}"),
 }
-"""The module and the options of each program, with places for those of a block."""
+"""The module and the options of each program, with places for those of a block; what fuzzers found
+is kept in one folder for all blocks."""
 
 
 class BlockResult(Struct, frozen=True):
@@ -63,8 +65,8 @@ def read_results(path: Path, program: str) -> list[BlockResult]:
     return [block for block in found if block.program == program]
 
 
-def append_result(path: Path, block: BlockResult) -> None:
-    """Write down a block; after a line that was cut off, on a line of its own."""
+def append_result(path: Path, block: Struct) -> None:
+    """Write down a block, or a night; after a line that was cut off, on a line of its own."""
     with path.open("ab+") as file:
         file.seek(max(file.tell() - 1, 0))
         last = file.read()
@@ -73,11 +75,12 @@ def append_result(path: Path, block: BlockResult) -> None:
         )
 
 
-def run_block(program: str, runs: int, seed: int) -> BlockResult:
-    """Run one block; its folder stays if something was violated."""
+def run_block(program: str, runs: int, seed: int, corpus: Path) -> BlockResult:
+    """Run one block; its folder stays if something was violated, and ``corpus`` in any case."""
     folder = tempfile.mkdtemp(prefix=f"agentd-{program}-{seed}-")
     began = time.monotonic()
-    options = [one.format(runs=runs, seed=seed, folder=folder) for one in PROGRAMS[program]]
+    places = {"runs": runs, "seed": seed, "folder": folder, "corpus": corpus}
+    options = [one.format(**places) for one in PROGRAMS[program]]
     done = subprocess.run(
         [sys.executable, "-m", *options],
         cwd=REPOSITORY, stdout=subprocess.PIPE, text=True, check=False,
@@ -121,7 +124,8 @@ def main() -> int:
         if left <= 0:
             break
         seed = max((block.seed + 1 for block in blocks), default=args.first_seed)
-        block = run_block(args.program, min(args.block, left), seed)
+        corpus = args.results.absolute().parent / "corpus"
+        block = run_block(args.program, min(args.block, left), seed, corpus)
         append_result(args.results, block)
         blocks.append(block)
         print(json.dumps({"seed": seed, "ok": block.ok, "said": block.said}), flush=True)

@@ -17,7 +17,7 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
     """Return the seeds and runs of the blocks that were run; the blocks of seed 5 fail."""
     found: list[tuple[int, int]] = []
 
-    def run(program: str, runs: int, seed: int) -> BlockResult:
+    def run(program: str, runs: int, seed: int, _: Path) -> BlockResult:
         found.append((seed, runs))
         return build_block(seed, runs, ok=seed != 5)
 
@@ -62,6 +62,19 @@ def test_a_line_that_was_cut_off_is_no_block(tmp_path: Path) -> None:
 
 
 def test_a_block_runs_the_program(tmp_path: Path) -> None:
-    block = long_run.run_block("kill9", 2, seed=3)
+    block = long_run.run_block("kill9", 2, 3, tmp_path / "corpus")
     assert block.ok, block.said
     assert "2 kills" in block.said or "3 kills" in block.said
+
+
+def test_what_fuzzers_find_is_kept_beside_the_results_for_the_next_block(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = ("tests.fuzz", "json-body", "--plain", *long_run.PROGRAMS["fuzz"][2:])
+    monkeypatch.setitem(long_run.PROGRAMS, "fuzz", program)
+    monkeypatch.setattr("os.nice", lambda _: 0)
+    options = ["fuzz", "--results", str(tmp_path / "fuzz.jsonl"), "--total", "1", "--block", "1"]
+    monkeypatch.setattr("sys.argv", ["long_run", *options])
+    assert main() == 0
+    assert list((tmp_path / "corpus" / "json-body").iterdir())
+    assert "--corpus" in long_run.PROGRAMS["fuzz"]

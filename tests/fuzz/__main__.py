@@ -5,7 +5,8 @@ python -m tests.fuzz NAME|all [--seconds 60] [--corpus DIR] [--plain]
 
 Guided by coverage where ``atheris`` is installed (``pip install atheris``; Linux), and with
 mutations by chance where it is not, or with ``--plain``. Each parser runs in a process of its own.
-What it accepts or finds new is kept in ``--corpus``; an input that breaks a parser is printed.
+What it accepts or finds new is kept in ``--corpus``, and the next run begins with it; an input that
+breaks a parser is printed.
 """
 
 import argparse
@@ -15,6 +16,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from hashlib import sha256
+from pathlib import Path
 
 from tests.fuzz.mutating import find_growth, run_for
 from tests.fuzz.targets import TARGETS
@@ -52,11 +55,18 @@ def main() -> int:
 
 def fuzz_plainly(name: str, seconds: int, corpus: str) -> bool:
     """Fuzz by chance; return whether all went well."""
+    folder = Path(corpus)
+    folder.mkdir(parents=True, exist_ok=True)
+
+    def keep(data: bytes) -> None:
+        (folder / sha256(data).hexdigest()[:40]).write_bytes(data)
+
+    known = [path.read_bytes() for path in sorted(folder.iterdir())]
     growth = list(find_growth(TARGETS[name]))
     for one in growth:
         print(f"{name}: more than linear: {one}", flush=True)
     try:
-        count = run_for(TARGETS[name], seconds, time.time_ns())
+        count = run_for(TARGETS[name], seconds, time.time_ns(), keep, known)
     except Exception as error:
         notes = " ".join(error.__notes__)
         print(f"{name}: {type(error).__name__}: {error} {notes}", flush=True)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from tests.fuzz.targets import FuzzTarget
 
 LONGEST = 4096
+MOST_SEEDS = 200
 SMALL, LARGE = 32 * 1024, 256 * 1024
 """Bytes of the inputs whose times are compared."""
 LINEAR = 3.0
@@ -45,19 +46,28 @@ def mutate(seeds: Sequence[bytes], chance: random.Random) -> bytes:
     return bytes(data[:LONGEST])
 
 
-def run_for(target: FuzzTarget, seconds: float, seed: int) -> int:
+def run_for(
+    target: FuzzTarget,
+    seconds: float,
+    seed: int,
+    keep: Callable[[bytes], object] = bool,
+    known: Sequence[bytes] = (),
+) -> int:
     """Feed mutated seeds for so long; return how many. Raises what the target must not raise.
 
-    Inputs that the parser accepts become seeds: they lead deeper.
+    Inputs that the parser accepts become seeds: they lead deeper. ``keep`` is called with each;
+    ``known`` are those of earlier runs, of which some are chosen.
     """
     chance = random.Random(seed)
-    seeds, count = list(target.seeds), 0
+    chosen = chance.sample(list(known), min(len(known), MOST_SEEDS // 2))
+    seeds, count = [*target.seeds, *chosen], 0
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         data = mutate(seeds, chance)
         count += 1
-        if try_input(target, data) and len(seeds) < 200:
+        if try_input(target, data) and len(seeds) < MOST_SEEDS:
             seeds.append(data)
+            keep(data)
     return count
 
 

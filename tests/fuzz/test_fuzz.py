@@ -34,6 +34,23 @@ def test_a_parser_that_breaks_is_found_with_its_input() -> None:
     assert "input: b" in found.value.__notes__[0]
 
 
+def test_a_run_begins_with_what_earlier_ones_found() -> None:
+    """A parser that accepts only what begins with a word is not got past it by chance."""
+
+    def parse(data: bytes) -> None:
+        if not data.startswith(b"abracadabra"):
+            raise ValueError
+        if len(data) > 11:
+            raise ZeroDivisionError
+
+    kept: list[bytes] = []
+    target = FuzzTarget(parse, (b"x",), raises=(ValueError,))
+    assert run_for(target, 0.2, 1, kept.append) > 0
+    assert kept == []
+    with pytest.raises(ZeroDivisionError):
+        run_for(target, 10, 1, kept.append, [b"abracadabra"])
+
+
 def test_a_parser_that_takes_quadratic_time_is_found() -> None:
     def parse(data: bytes) -> None:
         for _ in range(len(data) // 24):
