@@ -4,7 +4,7 @@ import argparse
 import getpass
 import json
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import get_args
 
@@ -45,7 +45,10 @@ examples:
   agentd proxy channel balance               what is left of the accounts at suppliers that tell it
   agentd proxy channel state openai          cooldowns and failures; asks for the management key
   agentd proxy channel disable openai        a running daemon stops using it at once
+  agentd proxy channel disable openai azure  all of them, or none if there is a mistake
 
+channels.yml is edited, also while no daemon runs. agentd proxy batch changes several through the
+daemon, as one change of its journal, which can be undone.
 channels.yml in the config folder may be edited by hand; comments are preserved.
 """
 
@@ -94,9 +97,13 @@ def add_channel_parser(parts: Subcommands) -> None:
         "names", nargs="*", metavar="NAME", help="a channel; default: all whose suppliers tell it"
     )
     _add_state_verb(verbs)
-    add_verb(verbs, "enable", "use a channel again", _make_switch(True), named="channel")
-    add_verb(verbs, "disable", "stop using a channel", _make_switch(False), named="channel")
-    add_verb(verbs, "remove", "remove a channel", _remove_channel, named="channel")
+    for verb, description, change in (
+        ("enable", "use channels again", _enable_channels),
+        ("disable", "stop using channels", _disable_channels),
+        ("remove", "remove channels", _remove_channels),
+    ):
+        changing = add_verb(verbs, verb, description, change)
+        changing.add_argument("names", nargs="+", metavar="NAME", help="names of channels")
 
 
 def _add_state_verb(verbs: Subcommands) -> None:
@@ -220,22 +227,46 @@ def _list_channels(layout: Layout, args: argparse.Namespace) -> None:
         print("no channels; add one with: agentd proxy channel add NAME ...", file=sys.stderr)
 
 
-def _make_switch(enabled: bool) -> Callable[[Layout, argparse.Namespace], None]:
-    def switch(layout: Layout, args: argparse.Namespace) -> None:
-        edited = channels_store.open_entries(layout).change(
-            args.name, lambda old: structs.replace(old, enabled=enabled).clear_outdated()
-        )
-        _print_channel(edited, "enabled" if enabled else "disabled", args)
-
-    return switch
+def _enable_channels(layout: Layout, args: argparse.Namespace) -> None:
+    _edit_channels(layout, args, "enabled", lambda old: structs.replace(old, enabled=True))
 
 
-def _remove_channel(layout: Layout, args: argparse.Namespace) -> None:
-    if users := models_store.load(layout).list_using(args.name):
-        raise Conflict(f'Channel "{args.name}" is used by {", ".join(users)}; remove them first.')
-    _print_channel(channels_store.open_entries(layout).remove(args.name), "removed", args)
+def _disable_channels(layout: Layout, args: argparse.Namespace) -> None:
+    _edit_channels(layout, args, "disabled", lambda old: structs.replace(old, enabled=False))
+
+
+def _remove_channels(layout: Layout, args: argparse.Namespace) -> None:
+    models = models_store.load(layout)
+    for name in args.names:
+        if users := models.list_using(name):
+            raise Conflict(f'Channel "{name}" is used by {", ".join(users)}; remove them first.')
+    _edit_channels(layout, args, "removed", lambda _: None)
+
+
+def _edit_channels(
+    layout: Layout,
+    args: argparse.Namespace,
+    done: str,
+    revise: Callable[[Channel], Channel | None],
+) -> None:
+    """Revise the channels in one write, all or none; ``None`` removes one."""
+
+    def revise_channel(old: Channel) -> Channel | None:
+        new = revise(old)
+        return new and new.clear_outdated()
+
+    pairs = channels_store.open_entries(layout).edit_all(args.names, revise_channel)
+    _print_channels([one for old, new in pairs if (one := new or old)], done, args)
 
 
 def _print_channel(channel: Channel, done: str, args: argparse.Namespace) -> None:
-    result = msgspec.to_builtins(mask_channel(channel))
-    print_result(f"channel {channel.name} {done}", result, as_json=args.json)
+    _print_channels([channel], done, args)
+
+
+def _print_channels(channels: Sequence[Channel], done: str, args: argparse.Namespace) -> None:
+    """Print what they are now; as JSON one channel is an object, several are a list."""
+    shown = [msgspec.to_builtins(mask_channel(channel)) for channel in channels]
+    text = (
+        f"channel{'s' if len(shown) > 1 else ''} {', '.join(one['name'] for one in shown)} {done}"
+    )
+    print_result(text, shown if len(shown) > 1 else shown[0], as_json=args.json)

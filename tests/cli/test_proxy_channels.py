@@ -112,6 +112,29 @@ def test_a_channel_is_switched_off_and_on_again():
     assert channels_store.load(LAYOUT)["acme"].enabled
 
 
+def test_several_channels_are_changed_in_one_write_all_or_none(capsys, folder):
+    for name in ("acme", "spare", "third"):
+        main([*ADD[:3], name, *ADD[4:], "--no-key"])
+    path = Path(LAYOUT.channels)
+    written = path.stat().st_mtime_ns, path.stat().st_ino
+    assert main(["proxy", "channel", "disable", "acme", "spare", "nothing"]) == 1
+    assert (path.stat().st_mtime_ns, path.stat().st_ino) == written
+    capsys.readouterr()
+    assert main(["proxy", "channel", "disable", "acme", "spare"]) == 0
+    assert "channels acme, spare disabled" in capsys.readouterr().err
+    assert [one.enabled for one in channels_store.load(LAYOUT).values()] == [False, False, True]
+    assert main(["proxy", "channel", "enable", "spare", "acme", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert [one["name"] for one in told] == ["spare", "acme"]
+    assert all(one.enabled for one in channels_store.load(LAYOUT).values())
+    add_model("--through", "third")
+    assert main(["proxy", "channel", "remove", "acme", "third"]) == 1
+    assert "used by sonnet" in capsys.readouterr().err
+    assert len(channels_store.load(LAYOUT)) == 3
+    assert main(["proxy", "channel", "remove", "acme", "spare"]) == 0
+    assert list(channels_store.load(LAYOUT)) == ["third"]
+
+
 def test_what_cannot_be_is_reported_and_nothing_is_written(capsys):
     main([*ADD, "--no-key"])
     assert main([*ADD, "--no-key"]) == 1
