@@ -124,7 +124,7 @@ def _describe(plan: ImportPlan, done: Mapping[str, Any]) -> dict[str, object]:
         "budgets": [one.name for one in plan.budgets],
         "cataloguePriced": done["cataloguePriced"],
         "change": done["change"],
-        "notTaken": [{"place": one.place, "why": one.what} for one in plan.leftovers],
+        "notTaken": [{"place": one.place, "why": one.why} for one in plan.leftovers],
         "notes": list(plan.notes),
     }
 
@@ -143,7 +143,7 @@ def _print_plan(plan: ImportPlan, done: Mapping[str, Any], *, dry_run: bool) -> 
         whose = f"{budget.scope} {budget.owner or budget.tag}"
         print(excerpt(f"budget {budget.name}: {whose}, {format_limits(budget.limits)}"))
     for leftover in plan.leftovers:
-        print(f"not taken: {excerpt(leftover.place)}: {excerpt(leftover.what)}", file=sys.stderr)
+        print(f"not taken: {excerpt(leftover.place)}: {excerpt(leftover.why)}", file=sys.stderr)
     for note in plan.notes:
         print(excerpt(note), file=sys.stderr)
     if any(_is_unpriced(model) and model.name not in priced for model in plan.models):

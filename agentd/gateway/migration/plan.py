@@ -36,13 +36,13 @@ _SHOWN = 80
 """Characters of a name that are shown."""
 
 
-class Leftover(NamedTuple):
-    """Something that was not taken over."""
+class Leftover(Struct, frozen=True):
+    """A setting that was not taken."""
 
     place: str
-    """The file, with the line where it is known, and the path in it."""
-    what: str
-    """Why it was not taken, and what to do."""
+    """Where it is: the file, with the line where it is known, and the path in it."""
+    why: str
+    """Why, and what to do."""
 
 
 class ConfigSource(NamedTuple):

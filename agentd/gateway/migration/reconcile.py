@@ -1,10 +1,12 @@
 """Fits an import into a gateway that is in use: nothing that exists is changed."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
 
 from msgspec import structs
 
 from agentd.core.errors import BadRequest
+from agentd.gateway.channels.model import Channel
 from agentd.gateway.limits.budgets import Budget
 from agentd.gateway.migration.plan import (
     MAX_CHANNELS,
@@ -31,54 +33,71 @@ def reconcile(
     same name and another address gets another name. A model of the same name stays as it is.
     Raises ``BadRequest`` for more than one import can hold.
     """
-    taken = {*channels, *(one.name for one in plan.channels)}
-    names: dict[str, str] = {}
-    created, notes, leftovers = [], list(plan.notes), list(plan.leftovers)
-    for channel in plan.channels:
-        existing = channels.get(channel.name)
-        if existing is None:
-            created.append(channel)
-        elif existing.rstrip("/") == channel.url.rstrip("/"):
-            leftovers.append(
-                Leftover(
-                    f'channel "{channel.name}"',
-                    "exists with this address and is used as it is, with its own key",
-                )
-            )
-        else:
-            name = _find_equal_or_free_name(channel.name, channel.url, channels, taken)
-            names[channel.name] = name
-            taken.add(name)
-            if name not in channels:
-                created.append(structs.replace(channel, name=name))
-            notes.append(f'Channel "{channel.name}" exists with another address: now "{name}".')
-    kept = [model for model in plan.models if model.name not in models]
-    leftovers += [
-        Leftover(f'model "{model.name}"', "exists and stays as it is")
-        for model in plan.models
-        if model.name in models
-    ]
+    fitted = _fit_channels(plan.channels, channels)
+    kept = [one for one in plan.models if one.name not in models]
     new_budgets = [one for one in plan.budgets if not _is_taken(one, budgets)]
-    leftovers += [
-        Leftover(
-            f'budget "{one.name}"', "its name, owner or tag has a budget, which stays as it is"
-        )
-        for one in plan.budgets
-        if one not in new_budgets
-    ]
-    if len(created) > MAX_CHANNELS or len(kept) > MAX_MODELS:
+    if len(fitted.created) > MAX_CHANNELS or len(kept) > MAX_MODELS:
         raise BadRequest(
             f"The file has more than {MAX_CHANNELS} channels or {MAX_MODELS} models",
             "Split it, and import each part; what one names as a fallback must be there before.",
         )
     return structs.replace(
         plan,
-        channels=tuple(created),
-        models=tuple(_rename_channels(model, names) for model in kept),
+        channels=tuple(fitted.created),
+        models=tuple(_rename_channels(model, fitted.names) for model in kept),
         budgets=tuple(new_budgets),
-        leftovers=tuple(leftovers),
-        notes=tuple(notes),
+        leftovers=(
+            *plan.leftovers,
+            *fitted.leftovers,
+            *(
+                Leftover(f'model "{one.name}"', "exists and stays as it is")
+                for one in plan.models
+                if one.name in models
+            ),
+            *(
+                Leftover(
+                    f'budget "{one.name}"',
+                    "its name, owner or tag has a budget, which stays as it is",
+                )
+                for one in plan.budgets
+                if _is_taken(one, budgets)
+            ),
+        ),
+        notes=(*plan.notes, *fitted.notes),
     )
+
+
+class _FittedChannels(NamedTuple):
+    """The channels of a plan beside those that exist."""
+
+    created: list[Channel]
+    names: dict[str, str]
+    """The names of those that are called otherwise, by the names in the plan."""
+    leftovers: list[Leftover]
+    notes: list[str]
+
+
+def _fit_channels(planned: Sequence[Channel], existing: Mapping[str, str]) -> _FittedChannels:
+    """Use what exists with the same address, and give other names to what another one has."""
+    fitted = _FittedChannels([], {}, [], [])
+    taken = {*existing, *(one.name for one in planned)}
+    for channel in planned:
+        address = existing.get(channel.name)
+        if address is None:
+            fitted.created.append(channel)
+        elif address.rstrip("/") == channel.url.rstrip("/"):
+            why = "exists with this address and is used as it is, with its own key"
+            fitted.leftovers.append(Leftover(f'channel "{channel.name}"', why))
+        else:
+            name = _find_equal_or_free_name(channel.name, channel.url, existing, taken)
+            fitted.names[channel.name] = name
+            taken.add(name)
+            if name not in existing:
+                fitted.created.append(structs.replace(channel, name=name))
+            fitted.notes.append(
+                f'Channel "{channel.name}" exists with another address: now "{name}".'
+            )
+    return fitted
 
 
 def _rename_channels(model: GatewayModel, names: Mapping[str, str]) -> GatewayModel:

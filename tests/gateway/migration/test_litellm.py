@@ -103,7 +103,7 @@ def test_prices_sizes_weights_and_fallbacks_are_those_of_the_file(plan: ImportPl
 
 def test_each_field_that_is_left_is_told_with_its_line(plan: ImportPlan) -> None:
     lines = CONFIG.read_text().splitlines()
-    told = {one.place: one.what for one in plan.leftovers}
+    told = {one.place: one.why for one in plan.leftovers}
     for name in (
         *("tags", "mode: image_generation", "bedrock/anthropic", 'model_name: "openai/*"'),
         *("drop_params", "num_retries", "success_callback", "- sonnet: [gpt-4o]"),
@@ -208,7 +208,7 @@ def test_a_parameter_that_does_not_map_is_left_with_its_reason(
     require_valid(plan)
     (leftover,) = plan.leftovers
     assert f"litellm_params.{outer}" in leftover.place
-    assert why in leftover.what
+    assert why in leftover.why
     assert plan.channels[0].parameters is None
 
 
@@ -279,7 +279,7 @@ def test_fallbacks_that_lead_in_a_circle_are_cut(pairs: list[tuple[str, str]]) -
     plan = map_litellm(ConfigSource("c", content), {})
     require_valid(plan)
     kept = sum(len(one.fallbacks) for one in plan.models)
-    assert kept + sum("leads back" in one.what for one in plan.leftovers) >= len(set(pairs))
+    assert kept + sum("leads back" in one.why for one in plan.leftovers) >= len(set(pairs))
 
 
 def test_hostile_yaml_is_refused() -> None:
@@ -325,7 +325,7 @@ def test_budgets_of_tags_are_taken_and_others_are_told_with_what_to_do() -> None
         ("weekly", "weekly", KeyLimits(week=Decimal(20))),
         ("monthly", "monthly", KeyLimits(month=Decimal("300.5"))),
     ]
-    told = {one.place.partition(": ")[2]: one.what for one in plan.leftovers}
+    told = {one.place.partition(": ")[2]: one.why for one in plan.leftovers}
     tags = "litellm_settings.tag_budget_config"
     assert "one of 1d" in told[f"{tags}.often"]
     assert "needs an amount" in told[f"{tags}.amountless"]
@@ -340,4 +340,4 @@ def test_budgets_of_tags_are_taken_and_others_are_told_with_what_to_do() -> None
 def test_a_budget_that_cannot_be_is_told() -> None:
     plan = map_text(TAGS.replace("monthly:", f"{'x' * 300}:"))
     assert len(plan.budgets) == 2
-    assert any("would not be valid" in one.what for one in plan.leftovers)
+    assert any("would not be valid" in one.why for one in plan.leftovers)

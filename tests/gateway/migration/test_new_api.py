@@ -109,7 +109,7 @@ def test_several_keys_overrides_and_the_proxy_are_taken() -> None:
     assert channel.headers == {"X-Team": "red"}
     assert channel.parameters and channel.parameters.set == {"temperature": 0.2}
     assert (channel.transport.kind, channel.transport.url) == ("socks5", "socks5://10.0.0.1:1080")
-    told = [(one.place.rpartition(": ")[2], one.what) for one in plan.leftovers]
+    told = [(one.place.rpartition(": ")[2], one.why) for one in plan.leftovers]
     assert [place for place, _ in told] == [
         *("[0].channel_info", "[0].header_override", "[0].param_override", "[0].setting")
     ]

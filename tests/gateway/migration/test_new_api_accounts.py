@@ -66,7 +66,7 @@ def test_a_token_is_told_with_the_command_that_makes_it_anew() -> None:
     unlimited = {**TOKEN, "unlimited_quota": True, "model_limits_enabled": False, "allow_ips": ""}
     plan = map_rows(TOKEN, {**unlimited, "expired_time": 1_800_000_000})
     assert plan.budgets == ()
-    first, second = (one.what.partition("anew: ")[2] for one in plan.leftovers)
+    first, second = (one.why.partition("anew: ")[2] for one in plan.leftovers)
     command = "agentd proxy key add NAME"
     assert first == f"{command} --total 1 --model gpt-4o --model gpt-4o-mini --address ADDRESS"
     assert second == f"{command} --expires WHEN"

@@ -19,7 +19,7 @@ from agentd.gateway.catalogue.service import PriceCatalogueService
 from agentd.gateway.channels.masking import require_plain_secrets
 from agentd.gateway.channels.model import Channel
 from agentd.gateway.limits.budgets import Budget
-from agentd.gateway.migration.plan import ImportPlan
+from agentd.gateway.migration.plan import ImportPlan, Leftover
 from agentd.gateway.migration.reading import Origin, map_configuration
 from agentd.http.request import Request, Response
 from agentd.http.routing import Route
@@ -146,13 +146,7 @@ class PlannedBudgetView(Struct, frozen=True):
     """The tag that it is of; empty: it is of an owner."""
 
 
-class NotTakenView(Struct, frozen=True):
-    """A setting that was not taken."""
-
-    place: str
-    """Where it is: the file, with the line where it is known, and the path in it."""
-    why: str
-    """Why, and what to do."""
+NotTakenView = shapes.define_view(Leftover, called="NotTakenView")
 
 
 class ImportFileView(Struct, frozen=True, rename="camel", kw_only=True):
@@ -164,7 +158,7 @@ class ImportFileView(Struct, frozen=True, rename="camel", kw_only=True):
     """The models that are created."""
     budgets: list[PlannedBudgetView]
     """The budgets that are created."""
-    not_taken: list[NotTakenView]
+    not_taken: list[NotTakenView]  # type: ignore[valid-type]
     """What is not taken."""
     notes: list[str]
     """What is taken in another form."""
@@ -270,7 +264,7 @@ def _render_plan(plan: ImportPlan, priced: list[str], change: int | None) -> Imp
             for one in plan.models
         ],
         budgets=[PlannedBudgetView(one.name, one.owner, one.tag) for one in plan.budgets],
-        not_taken=[NotTakenView(one.place, one.what) for one in plan.leftovers],
+        not_taken=[shapes.to_view(one, NotTakenView) for one in plan.leftovers],
         notes=list(plan.notes),
         catalogue_priced=priced,
         change=change,

@@ -3,23 +3,34 @@
 /** @typedef {import("./form.js").Field} Field */
 /** @typedef {import("./row_editor.js").Column} Column */
 
+/** Each rate: as models and as settings spell it, what it is of, its label in a table, and the rate that holds without it. */
+const RATES = /** @type {const} */ ([
+  ["input", "input", "input", "Input", ""], ["output", "output", "output", "Output", ""],
+  ["cacheRead", "cache_read", "input from cache", "From cache", "as input"], ["cacheWrite", "cache_write", "input to cache", "To cache", "as input"],
+  ["cacheWrite1H", "cache_write_1h", "input to cache for 1 h", "To cache, 1 h", "as to cache"], ["reasoning", "reasoning", "reasoning", "Reasoning", "as output"],
+]);
+
 /** @type {readonly Column[]} */
-const RATES = [
-  { name: "input", label: "Input", kind: "money", required: true }, { name: "output", label: "Output", kind: "money", required: true },
-  { name: "cacheRead", label: "From cache", kind: "money", placeholder: "as input" }, { name: "cacheWrite", label: "To cache", kind: "money", placeholder: "as input" },
-  { name: "cacheWrite1H", label: "To cache, 1 h", kind: "money", placeholder: "as to cache" }, { name: "reasoning", label: "Reasoning", kind: "money", placeholder: "as output" },
-];
+const COLUMNS = RATES.map(([name, , , label, placeholder]) => ({ name, label, kind: "money", placeholder, required: !placeholder }));
+
+/**
+ * The fields of the rates of one model, or of those that are assumed in the settings.
+ * @param {"prices" | "assumed_prices"} place
+ * @param {string} label
+ * @param {string} hint
+ * @returns {Field[]}
+ */
+export function rateFields(place, label, hint) {
+  return RATES.map(([model, setting, of, , placeholder]) => ({
+    name: `${place}.${place === "prices" ? model : setting}`, label: `${label} of ${of}`, kind: "money", placeholder, ...(model === "input" ? { hint } : {}),
+  }));
+}
 
 /** @type {readonly Field[]} */
 export const PRICE_FIELDS = [
-  { name: "prices.input", label: "Price of input", kind: "money", hint: "USD per million tokens, as all prices below." },
-  { name: "prices.output", label: "Price of output", kind: "money" },
-  { name: "prices.cacheRead", label: "Price of input from cache", kind: "money", placeholder: "as input" },
-  { name: "prices.cacheWrite", label: "Price of input to cache", kind: "money", placeholder: "as input" },
-  { name: "prices.cacheWrite1H", label: "Price of input to cache for 1 h", kind: "money", placeholder: "as to cache" },
-  { name: "prices.reasoning", label: "Price of reasoning", kind: "money", placeholder: "as output" },
+  ...rateFields("prices", "Price", "USD per million tokens, as all prices below."),
   { name: "prices.above", label: "Prices of long requests", kind: "rows", wide: true, hint: "Of a whole request with more input tokens than this.",
-    rows: { columns: [{ name: "tokens", label: "Above tokens", kind: "number", required: true, placeholder: "200000" }, ...RATES], add: "Add a size" } },
+    rows: { columns: [{ name: "tokens", label: "Above tokens", kind: "number", required: true, placeholder: "200000" }, ...COLUMNS], add: "Add a size" } },
   { name: "prices.services", label: "Prices of service tiers", kind: "rows", wide: true, hint: "Of requests that ask for a tier such as flex or priority, or another field that changes the price, such as speed:fast.",
-    rows: { columns: [{ name: "tier", label: "Tier", required: true, placeholder: "flex" }, ...RATES], add: "Add a tier" } },
+    rows: { columns: [{ name: "tier", label: "Tier", required: true, placeholder: "flex" }, ...COLUMNS], add: "Add a tier" } },
 ];

@@ -8,6 +8,7 @@ import { toast } from "../parts/toast.js";
 import { card, failureLine, labelled, sendForm } from "../settings/frame.js";
 import { resourceForm } from "./form.js";
 import { following, forAdministrators, gatewayFrame, part, shown } from "./frame.js";
+import { rateFields } from "./price_fields.js";
 
 /** @typedef {import("./form.js").Field} Field */
 /** @typedef {{ name: string, value: any, default: any, description: string }} Setting */
@@ -19,12 +20,7 @@ const CARDS = [
   { id: "money", title: "Money and time", text: "Where days begin, and what happens to requests without a price.", fields: () => [
     { name: "time_zone", label: "Time zone", required: true, suggestions: zones() },
     { name: "unknown_price", label: "Price not known", kind: "choice", options: [["refuse", "refuse the request"], ["estimate", "count the assumed prices"], ["flag", "let it through and mark it"]] },
-    { name: "assumed_prices.input", label: "Assumed price of input", kind: "money", hint: "USD per million tokens." },
-    { name: "assumed_prices.output", label: "Assumed price of output", kind: "money" },
-    { name: "assumed_prices.cache_read", label: "Assumed price of input from cache", kind: "money", placeholder: "as input" },
-    { name: "assumed_prices.cache_write", label: "Assumed price of input to cache", kind: "money", placeholder: "as input" },
-    { name: "assumed_prices.cache_write_1h", label: "Assumed price of input to cache for 1 h", kind: "money", placeholder: "as to cache" },
-    { name: "assumed_prices.reasoning", label: "Assumed price of reasoning", kind: "money", placeholder: "as output" },
+    ...rateFields("assumed_prices", "Assumed price", "USD per million tokens."),
   ] },
   { id: "requests", title: "Requests", text: "The requests that are accepted, and the time limits of suppliers.", fields: () => [
     { name: "max_body", label: "Largest request", kind: "number", hint: "In bytes." }, { name: "idle_timeout", label: "Silence of a stream", kind: "number", hint: "Seconds." },
