@@ -120,7 +120,8 @@ class ManagementApi:
         daemon = DaemonSettingsEndpoints(self._written.settings, journal, self._written.get_view)
         batches = self._build_batches(channels, models, keys)
         resources = (budgets, channels, models, keys, management_keys, rules, targets)
-        undoing = (*resources, settings, daemon, *batches)
+        undoing = (one.managed for one in (*resources, settings, daemon, *batches))
+        repriced = RepricedHistory(gateway.ledger, journal, gateway.recount)
         return manage.ManagementEndpoints(
             channels=channels,
             models=models,
@@ -136,14 +137,7 @@ class ManagementApi:
             channel_balances=ChannelBalanceEndpoints(channels.find, gateway.balances),
             offered=self._build_offered(channels, models, stored_models, batches),
             prices=PriceEndpoints(gateway.prices, models, lambda: gateway.channels.current),
-            changes=ChangeEndpoints(
-                journal,
-                (
-                    self.imports,
-                    RepricedHistory(gateway.ledger, journal, gateway.recount),
-                    *(one.managed for one in undoing),
-                ),
-            ),
+            changes=ChangeEndpoints(journal, (*undoing, self.imports, repriced)),
             preview=PreviewEndpoints(Subscriptions(untrusted.parse_untrusted_yaml), find_programs),
         )
 

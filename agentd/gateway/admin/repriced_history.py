@@ -5,6 +5,7 @@ of millions of requests; undo data only says where, and of how many.
 """
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -13,7 +14,8 @@ from msgspec import Raw, Struct
 from agentd.core.errors import Conflict
 from agentd.gateway.admin.changes import ChangeRecord, ChangeRequest, UndoRecord
 from agentd.gateway.admin.service import UNDO_HINT, ChangeLog
-from agentd.gateway.pricing.repricing import PricesOf, RepricingSummary
+from agentd.gateway.ledger.reprice import Revise
+from agentd.gateway.pricing.repricing import PricesOf, RepricingSummary, restore_price
 
 
 class RepricedDays(Struct, frozen=True):
@@ -33,10 +35,10 @@ class RepricingLedger(Protocol):
         """Reprice the requests of these days. ``Unavailable``."""
         ...
 
-    def undo_repricing(
-        self, first: str, last: str, undone: int, change: int, *, dry_run: bool = False
+    def revise_prices(
+        self, first: str, last: str, revise: Revise, *, dry_run: bool = False
     ) -> Awaitable[RepricingSummary]:
-        """Restore the prices that a change replaced. ``Unavailable``."""
+        """Give the requests of these days other prices. ``Unavailable``."""
         ...
 
 
@@ -81,7 +83,8 @@ class RepricedHistory:
         first, last = days.first, days.last
         async with self._journal.lock:
             change = self._journal.last_number + 1
-            found = await self._ledger.undo_repricing(first, last, number, change, dry_run=True)
+            revise = partial(restore_price, undone=number, change=change)
+            found = await self._ledger.revise_prices(first, last, revise, dry_run=True)
             if found.changed < days.changed:
                 raise Conflict(
                     f"{days.changed - found.changed} of the {days.changed} requests were repriced"
@@ -89,7 +92,7 @@ class RepricedHistory:
                     UNDO_HINT,
                 )
             if not request.dry_run:
-                await self._ledger.undo_repricing(first, last, number, change)
+                await self._ledger.revise_prices(first, last, revise)
             days = RepricedDays(first, last, found.changed)
             logged = await self._log(request, "undo", days, found, undoes=number)
         if not request.dry_run:

@@ -31,7 +31,7 @@ from agentd.gateway.ledger.reprice import DayRepricing, Revise
 from agentd.gateway.ledger.spend_counting import SpendCounting
 from agentd.gateway.ledger.writer import LedgerWriter
 from agentd.gateway.limits.spend_by_quarter_hour import SpendByQuarterHour
-from agentd.gateway.pricing.repricing import PricesOf, RepricingSummary, reprice, restore_price
+from agentd.gateway.pricing.repricing import PricesOf, RepricingSummary, reprice
 from agentd.gateway.reports.overview import DayFigures, LedgerOverview
 from agentd.gateway.reports.reports import (
     EVERYTHING,
@@ -221,27 +221,21 @@ class Ledger:
 
     async def get_overview(self) -> LedgerOverview:
         """Return a summary of the current day and month; cached until something is recorded."""
-        now = self.version
-        if self._overview is None or self._overview[0] != now:
-            self._overview = now, await self._query(self._queries.get_overview)
+        if self._overview is None or self._overview[0] != self.version:
+            self._overview = self.version, await self._query(self._queries.get_overview)
         return self._overview[1]
 
     async def get_day_figures(self) -> DayFigures:
         """Return the current day beside the one before; cached until something is recorded."""
-        now = self.version
-        if self._figures is None or self._figures[0] != now:
-            self._figures = now, await self._query(self._queries.get_day_figures)
+        if self._figures is None or self._figures[0] != self.version:
+            self._figures = self.version, await self._query(self._queries.get_day_figures)
         return self._figures[1]
 
     @property
     def version(self) -> object:
         """Differs once something was recorded or repriced, and after ``OVERVIEW_SECONDS``."""
-        return (
-            self._change_count,
-            self.zone,
-            self._clock.now()[:13],
-            int(self._clock.monotonic() / OVERVIEW_SECONDS),
-        )
+        moment = int(self._clock.monotonic() / OVERVIEW_SECONDS)
+        return self._change_count, self.zone, self._clock.now()[:13], moment
 
     async def build_rollups(self) -> None:
         """Write missing rollups of closed days, one by one so that reports come between.
@@ -266,43 +260,25 @@ class Ledger:
         Days from ``needed`` on are kept in any case; reports of deleted days stay. Raises
         ``Unavailable`` if such a report cannot be written.
         """
-        oldest = (date.fromisoformat(self._today()) - timedelta(keep_days)).isoformat()
-        first = min(oldest, needed or oldest)
-        return await self._run(lambda: list(self._days.delete_before(first)))
+        old = (date.fromisoformat(self._today()) - timedelta(keep_days)).isoformat()
+        return await self._run(lambda: list(self._days.delete_before(min(old, needed or old))))
 
     async def reprice(
         self, first: str, last: str, prices_of: PricesOf, change: int = 0, *, dry_run: bool = False
     ) -> RepricingSummary:
-        """Reprice the requests of these days by ``prices_of``; return the difference.
+        """Reprice the requests of these days by ``prices_of``, as the change of this number."""
+        revise = partial(reprice, find_prices=prices_of, change=change)
+        return await self.revise_prices(first, last, revise, dry_run=dry_run)
 
-        Each day's file is replaced as a whole, so a crash leaves some days repriced and others
-        not; repeating it is harmless. Call ``count_spend`` afterwards. ``prices_of`` is called on
-        another thread. A ``dry_run`` changes nothing. ``change`` is the number by which
-        ``undo_repricing`` finds them; 0: it cannot be undone. Raises ``Unavailable``.
-        """
-
-        def revise(entry: RequestRecord, difference: RepricingSummary) -> RequestRecord:
-            return reprice(entry, prices_of, change, difference)
-
-        return await self._revise_days(first, last, revise, dry_run=dry_run)
-
-    async def undo_repricing(
-        self, first: str, last: str, undone: int, change: int, *, dry_run: bool = False
+    async def revise_prices(
+        self, first: str, last: str, revise: Revise, *, dry_run: bool = False
     ) -> RepricingSummary:
-        """Restore the prices that the change ``undone`` replaced in these days, as ``change``.
+        """Give the requests of these days other prices; return the difference.
 
-        Requests that were repriced since are left alone, and not counted; otherwise as
-        ``reprice``.
+        Each day's file is replaced as a whole, so a crash leaves some days revised and others not;
+        repeating it is harmless. Call ``count_spend`` afterwards. ``revise`` is called in a thread.
+        A ``dry_run`` changes nothing. Raises ``Unavailable``.
         """
-
-        def revise(entry: RequestRecord, difference: RepricingSummary) -> RequestRecord:
-            return restore_price(entry, undone, change, difference)
-
-        return await self._revise_days(first, last, revise, dry_run=dry_run)
-
-    async def _revise_days(
-        self, first: str, last: str, revise: Revise, *, dry_run: bool
-    ) -> RepricingSummary:
         async with self._count_lock:
             difference = RepricingSummary()
             for day in await self._run(self._days.list_days):
@@ -324,9 +300,9 @@ class Ledger:
                 self._writer.delete_file(name)
 
     async def _replace_day(self, one: DayRepricing) -> None:
-        assert self._writer, "the ledger is not open"
-        forget = partial(self._writer.release_file, one.day)
-        await self._writer.run_between_groups(lambda: one.replace(forget))
+        writer = self._writer
+        assert writer, "the ledger is not open"
+        await writer.run_between_groups(lambda: one.replace(partial(writer.release_file, one.day)))
         await self._run(lambda: self._days.invalidate(one.day))
         self._change_count += 1
 

@@ -71,7 +71,7 @@ class RepricingSummary(Struct):
 
 
 def reprice(
-    entry: RequestRecord, find_prices: PricesOf, change: int, difference: RepricingSummary
+    entry: RequestRecord, difference: RepricingSummary, find_prices: PricesOf, change: int
 ) -> RequestRecord:
     """Return the request at these prices, and what that changes noted.
 
@@ -101,7 +101,7 @@ def reprice(
 
 
 def restore_price(
-    entry: RequestRecord, undone: int, change: int, difference: RepricingSummary
+    entry: RequestRecord, difference: RepricingSummary, undone: int, change: int
 ) -> RequestRecord:
     """Return the request as it was before the change ``undone`` repriced it, if that did last.
 

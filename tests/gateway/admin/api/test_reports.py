@@ -177,10 +177,12 @@ def test_history_is_repriced_by_the_models_of_now(manager):
     assert (dry["before"], dry["after"]) == (15, 126)
     assert manager.get(f"/api/agent/reports/totals?{DAYS}")["total"]["cost"] == 15
     assert not get_rows(manager, "changes?resource=requests")
-    assert manager.post("/api/agent/requests/reprice", wish).json() == dry
+    done = manager.post("/api/agent/requests/reprice", wish).json()
+    assert done == {**dry, "change": done["change"]}
     assert manager.get(f"/api/agent/reports/totals?{DAYS}")["total"]["cost"] == 126
     (noted,) = get_rows(manager, "changes?resource=requests")
     assert (noted["action"], noted["name"]) == ("reprice", "2026-01-01 to 2026-01-03")
+    assert (noted["number"], noted["undoable"]) == (done["change"], True)
 
 
 @pytest.mark.parametrize(
