@@ -14,6 +14,7 @@ from agentd.system.protected_paths import ProtectedPlaces
 from agentd.workspace.git.command import Git, build_commit_argument, check_path, raise_git_error
 
 MOST_CHANGES = 500
+"""Changed files that a model is told."""
 LONGEST_DIFF = 128 * 1024
 """Bytes of a diff that are read out."""
 
@@ -42,14 +43,14 @@ class GitRepository:
         self._git = Git(root)
         self._protected = protected
 
-    async def read_status(self, wanted: GitStatus) -> RepositoryStatus:
-        """Return the branch and the changed files, without those of submodules."""
+    async def read_status(self, wanted: GitStatus, most: int = MOST_CHANGES) -> RepositoryStatus:
+        """Return the branch and the changed files, at most so many, without those of submodules."""
         await self._git.refuse_filters(wanted.name)
         prefix = await self._git.get_prefix()
-        status = await self._read_status("normal", prefix)
+        status = await self._read_status("normal", prefix, most)
         if any(not change.path for change in status.changes):
             # Nothing in the workspace is tracked: git names only the folder, so list its files.
-            status = await self._read_status("all", prefix)
+            status = await self._read_status("all", prefix, most)
         return status
 
     async def log(self, wanted: GitLog) -> Commits:
@@ -135,13 +136,13 @@ class GitRepository:
         return found
 
     async def _read_status(
-        self, untracked: Literal["normal", "all"], prefix: str
+        self, untracked: Literal["normal", "all"], prefix: str, most: int
     ) -> RepositoryStatus:
         ended = await self._git.run_checked(
             *("status", "--porcelain=v2", "--branch", "-z", f"--untracked-files={untracked}"),
             *("--ignore-submodules=all", "--", ANYWHERE),
         )
-        return _parse_status(ended.output, prefix, truncated=ended.truncated)
+        return _parse_status(ended.output, prefix, most, truncated=ended.truncated)
 
     async def _choose_diff_base(self, staged: bool | None) -> tuple[str, ...]:
         has_commits = await self._git.has_commits()  # outside a repository git would compare files
@@ -162,7 +163,7 @@ def parse_commits(output: bytes) -> tuple[Commit, ...]:
     )
 
 
-def _parse_status(output: bytes, prefix: str, *, truncated: bool) -> RepositoryStatus:
+def _parse_status(output: bytes, prefix: str, most: int, *, truncated: bool) -> RepositoryStatus:
     """Read ``git status --porcelain=v2 --branch -z``; ``prefix`` is cut off each path."""
     fields = iter(output.decode("utf-8", "replace").split("\0"))
     branch: dict[str, str] = {}
@@ -185,9 +186,9 @@ def _parse_status(output: bytes, prefix: str, *, truncated: bool) -> RepositoryS
     head = branch.get("branch.head", "")
     return RepositoryStatus(
         "" if head == "(detached)" else head,
-        tuple(changes[:MOST_CHANGES]),
+        tuple(changes[:most]),
         upstream=branch.get("branch.upstream", ""),
         ahead=abs(int(ahead)),
         behind=abs(int(behind)),
-        truncated=truncated or len(changes) > MOST_CHANGES,
+        truncated=truncated or len(changes) > most,
     )

@@ -32,6 +32,8 @@ COMMIT_SECONDS = 120.0
 """The time limit of a commit with its hooks."""
 
 _LISTING = 16 * 2**20
+MOST_LISTED = 10_000
+"""Changed files that a person is shown."""
 _SAID = 2000
 _HOOKS_OUTPUT = 16 * 2**20
 """Bytes that the hooks of a commit may say."""
@@ -78,7 +80,7 @@ class WorkingCopy:
 
     async def read_status(self) -> RepositoryStatus:
         """Return the branch and the changed files."""
-        return await self._reader.read_status(GitStatus())
+        return await self._reader.read_status(GitStatus(), MOST_LISTED)
 
     async def diff(self, path: str, commit: str, *, staged: bool | None) -> Diff:
         """Return the changes of a commit, or those not committed: all, staged, or unstaged."""

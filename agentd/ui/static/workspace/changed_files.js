@@ -32,7 +32,16 @@ export function fileSection(repository, side, title, { chosen, choose }) {
   const most = signal(MOST_ROWS);
   const deed = side === "staged" ? "unstage" : "stage";
   const label = deed === "stage" ? "Stage" : "Unstage";
-  const all = () => el("button", { class: "btn plain small", changes: "manager", onclick: () => void repository.move(deed, rows.peek().slice(0, 1000)) }, `${label} all`);
+  const all = () => el("button", { class: "btn plain small", changes: "manager", onclick: () => void repository.move(deed, rows.peek()) }, `${label} all`);
+  let revealed = "";
+  effect(() => { // what was chosen, by its address or a key, comes into sight
+    const key = chosen();
+    const at = key === revealed ? -1 : rows.value.findIndex((row) => keyOf(row) === key);
+    if (at < 0) return;
+    revealed = key;
+    if (at >= most.peek()) most.value = at + MOST_ROWS;
+    queueMicrotask(() => files.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest" }));
+  });
   const files = el("ul", { class: "changed-files" });
   list(files, () => rows.value.slice(0, most.value), keyOf, (row) => el("li", null,
     el("button", { class: "file", "data-id": keyOf(row.peek()), "aria-current": () => (chosen() === keyOf(row.value) ? "true" : null), title: row.peek().before ? `${row.peek().before} → ${row.peek().path}` : row.peek().path,

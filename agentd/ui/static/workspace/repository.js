@@ -17,6 +17,8 @@ import { parseDiff } from "../parts/diff.js";
  * @typedef {{ added: number, removed: number }} Counts
  */
 
+/** So many paths a request may have. */
+const MOST_PATHS = 1000;
 /** How long a burst of events may last before the status is read again. */
 const SETTLE = 400;
 
@@ -69,13 +71,17 @@ export function followRepository() {
     const ours = ++reads;
     status.value = moved(before, deed, rows);
     try {
-      const told = await post(`/api/git/${deed}`, { paths: rows.flatMap((row) => (row.before ? [row.path, row.before] : [row.path])) });
+      const paths = rows.flatMap((row) => (row.before ? [row.path, row.before] : [row.path]));
+      /** @type {Status} */
+      let told = before;
+      for (let at = 0; at < paths.length; at += MOST_PATHS) told = await post(`/api/git/${deed}`, { paths: paths.slice(at, at + MOST_PATHS) });
       if (ours !== reads) return;
       status.value = told;
       version.value++;
       await countLines(ours);
     } catch (problem) {
       if (ours === reads) status.value = before;
+      if (rows.length > MOST_PATHS) void reload(); // some of them may have been moved
       toastError(problem, () => void move(deed, rows));
     }
   }
