@@ -13,7 +13,6 @@ import { confirm } from "../parts/dialog.js";
 import { failure } from "../parts/frame.js";
 import { addKeys } from "../parts/keys.js";
 import { menuButton } from "../parts/menu.js";
-import { limitState } from "../parts/usage_limits.js";
 import { notifyButton } from "../parts/notify.js";
 import { queuePanel } from "../parts/queue.js";
 import { toastError } from "../parts/toast.js";
@@ -22,7 +21,7 @@ import { followChat } from "./chat_data.js";
 import { skeleton } from "./chat_list.js";
 import { labelChips } from "./labels.js";
 import { chats, loading, markSeen, readChat, refreshSoon, whenRead } from "./chats.js";
-import { keepMode, modeItems, modelItems, modelLabel, programOf, schemaHolder, skillItems, skills } from "./choices.js";
+import { limitHint, modelLabel, programOf, schemaHolder, skills } from "./choices.js";
 import { list } from "../core/list.js";
 import { seen } from "./me.js";
 import { send } from "./outbox.js";
@@ -93,7 +92,8 @@ export function page(params) {
     onsend: (text, now, notBefore) => void sendPrompt(text, now, notBefore, schema.take()),
     note: () => (chat.working.value || chat.queue.value.length ? `goes to place ${chat.queue.value.length + 1}` : ""),
     tools: [
-      menuButton({ class: "btn plain small", changes: "manager", "aria-label": () => `Model: ${label()}` }, [el("span", { class: "clip" }, () => label()), icon("down")], () => {
+      menuButton({ class: "btn plain small", changes: "manager", "aria-label": () => `Model: ${label()}` }, [el("span", { class: "clip" }, () => label()), icon("down")], async () => {
+        const { keepMode, modeItems, modelItems } = await import("./choice_menus.js");
         const { model, mode } = settings.peek() ?? { model: "", mode: "" };
         return [
           ...modelItems(model, (other) => void change({ model: other, ...(mode ? { mode: keepMode(other, mode) } : {}) })),
@@ -101,9 +101,9 @@ export function page(params) {
         ];
       }),
       menuButton({ class: "btn plain small", changes: "manager", "aria-label": "Skill", hidden: () => !skills.value.skills.length }, [el("span", { class: "clip" }, () => skillLabel(settings.value?.skill)), icon("down")],
-        () => skillItems(settings.peek()?.skill ?? "", (skill) => void change({ skill }))),
+        async () => (await import("./choice_menus.js")).skillItems(settings.peek()?.skill ?? "", (skill) => void change({ skill }))),
       schema.button,
-      limitState(() => programOf(settings.value?.model ?? "").limits),
+      limitHint(() => programOf(settings.value?.model ?? "").limits),
     ],
   });
 

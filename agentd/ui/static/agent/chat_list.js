@@ -8,8 +8,7 @@ import { clockTime, fullTime, shortTime } from "../core/time.js";
 import { counted } from "../core/money.js";
 import { closeMenu, openMenu } from "../parts/menu.js";
 import { toastError } from "../parts/toast.js";
-import { approvals, groups, isUnseen, loadChats, loading, loadMore, next } from "./chats.js";
-import { questionTitle } from "./questions.js";
+import { approvals, groups, isUnseen, loadChats, loading, loadMore, next, questionTitle } from "./chats.js";
 
 /** @typedef {import("./chats.js").Chat} Chat */
 

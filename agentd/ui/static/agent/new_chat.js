@@ -7,9 +7,8 @@ import { signal } from "../core/signals.js";
 import * as store from "../core/store.js";
 import { composer } from "../parts/composer.js";
 import { menuButton } from "../parts/menu.js";
-import { limitState } from "../parts/usage_limits.js";
 import { discard, outbox, send, sendAgain } from "./outbox.js";
-import { keepMode, modeItems, modelItems, modelLabel, programOf, schemaHolder, skillItems, skills } from "./choices.js";
+import { limitHint, modelLabel, programOf, schemaHolder, skills } from "./choices.js";
 
 const IDEAS = ["What is this folder?", "Which tests fail, and why?", "What changed since yesterday?"];
 
@@ -37,19 +36,22 @@ export function page() {
     onsend: (text, _, notBefore) => void begin(text, notBefore),
     tools: [
       menuButton({ class: "btn plain small", "aria-label": () => `Model: ${modelLabel(model.value, mode.value)}` }, [el("span", { class: "clip" }, () => modelLabel(model.value, mode.value)), icon("down")],
-        () => [
-          ...modelItems(model.peek(), (name) => {
-            mode.value = keepMode(name, mode.peek());
-            model.value = name;
-          }),
-          ...modeItems(model.peek(), mode.peek(), (name) => (mode.value = name)), null, schema.item(),
-        ]),
+        async () => {
+          const { keepMode, modeItems, modelItems } = await import("./choice_menus.js");
+          return [
+            ...modelItems(model.peek(), (name) => {
+              mode.value = keepMode(name, mode.peek());
+              model.value = name;
+            }),
+            ...modeItems(model.peek(), mode.peek(), (name) => (mode.value = name)), null, schema.item(),
+          ];
+        }),
       menuButton({ class: "btn plain small", "aria-label": "Skill", hidden: () => !skills.value.skills.length }, [el("span", { class: "clip" }, () => skill.value || "No skill"), icon("down")],
-        () => skillItems(skill.peek(), (name) => (skill.value = name))),
+        async () => (await import("./choice_menus.js")).skillItems(skill.peek(), (name) => (skill.value = name))),
       el("button", { class: "btn plain small", type: "button", "aria-label": "Work tree", "aria-pressed": () => String(apart.value), title: "Work on a branch and in a folder of its own, apart from the workspace",
         onclick: () => (apart.value = !apart.peek()) }, () => icon(apart.value ? "check" : "branch"), el("span", { class: "not-phone" }, "Work tree")),
       schema.button,
-      limitState(() => programOf(model.value).limits),
+      limitHint(() => programOf(model.value).limits),
     ],
   });
   // Browsers heed the attribute only while the document loads.

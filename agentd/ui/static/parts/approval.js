@@ -4,7 +4,7 @@ import { ApiError, canChange, may, post } from "../core/api.js";
 import { el, icon } from "../core/el.js";
 import { signal } from "../core/signals.js";
 import { countdown, now, ticking } from "../core/time.js";
-import { questionTitle } from "../agent/questions.js";
+import { questionTitle } from "../agent/chats.js";
 import { diffLines, parseDiff } from "./diff.js";
 import { menuButton } from "./menu.js";
 import { toast, toastError } from "./toast.js";

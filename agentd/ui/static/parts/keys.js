@@ -2,10 +2,8 @@
 
 import { may } from "../core/api.js";
 import { el } from "../core/el.js";
-import { navigate, path } from "../core/router.js";
+import { navigate } from "../core/router.js";
 import { onEnd } from "../core/signals.js";
-import { revealChat } from "../agent/chat_list.js";
-import { groups, loadMore } from "../agent/chats.js";
 import { toastError } from "./toast.js";
 
 /**
@@ -32,6 +30,7 @@ export function addKeys(more) {
 export function installKeys() {
   if (installed) return;
   installed = true;
+  const step = async (/** @type {1 | -1} */ by) => (await import("../agent/next_chat.js")).openNextChat(by);
   const palette = async () => (await import("./palette.js")).showPalette();
   shortcuts.unshift( // before those of the page that is shown already, which win
     { keys: "Ctrl K", label: "Find pages, chats and actions", run: palette, typing: true },
@@ -71,20 +70,4 @@ function nameOf(event) {
 /** @param {EventTarget | null} target */
 function isTyping(target) {
   return target instanceof HTMLElement && (target.isContentEditable || target.matches("input, textarea, select"));
-}
-
-/**
- * Go to the chat that stands before or after this one in the sidebar, of which only some rows are in the document.
- * @param {1 | -1} by
- */
-async function step(by) {
-  if (!document.querySelector(".chats")) return;
-  const listed = () => groups.peek().flatMap((group) => group.chats.map((chat) => chat.chatId));
-  const at = listed().findIndex((id) => path.peek() === `/${id}`);
-  const wanted = at < 0 ? 0 : at + by;
-  if (wanted >= listed().length) await loadMore();
-  const id = listed()[wanted];
-  if (id === undefined) return;
-  await navigate(`/${id}`);
-  revealChat(id);
 }

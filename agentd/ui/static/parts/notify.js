@@ -8,8 +8,7 @@ import { el, icon } from "../core/el.js";
 import * as live from "../core/live.js";
 import { link, navigate } from "../core/router.js";
 import { effect, signal } from "../core/signals.js";
-import { approvals, chats } from "../agent/chats.js";
-import { questionTitle } from "../agent/questions.js";
+import { approvals, chats, questionTitle } from "../agent/chats.js";
 
 /** @typedef {import("../agent/chats.js").Approval} Approval */
 
