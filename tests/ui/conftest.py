@@ -28,6 +28,10 @@ _slot = FileLock(
 to wait for one are slower than any patience of a test."""
 
 
+PAGES_ONLY = ("test_every_page.py", "test_gateway.py", "test_hostile.py", "test_page_states.py")
+"""Long files that need nothing around the pages, such as notifications, which the shell lacks."""
+
+
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
     """Hold the slot for a whole file; what waits for it is not within the time of a test."""
@@ -41,20 +45,21 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 
 @pytest.fixture(scope="module")
-def browser() -> "Iterator[Browser]":
-    """A real Chromium.
+def browser(request: pytest.FixtureRequest) -> "Iterator[Browser]":
+    """A real Chromium, of which the files in ``PAGES_ONLY`` need no more than its pages.
 
     It ends with its file: while Playwright's synchronous interface is open, an event loop runs in
     this thread, and the tests of other files could not start theirs.
     """
-    from tests.ui.support import ARGUMENTS, CHROMIUM
+    from tests.ui.support import ARGUMENTS, CHROMIUM, HEADLESS_SHELL
 
-    if not CHROMIUM:
+    program = HEADLESS_SHELL if request.path.name in PAGES_ONLY else CHROMIUM
+    if not program:
         pytest.skip("needs: apt-get install chromium")
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as tool:
-        browser = tool.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        browser = tool.chromium.launch(executable_path=program, args=ARGUMENTS)
         yield browser
         browser.close()
 

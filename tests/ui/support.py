@@ -24,6 +24,8 @@ from playwright.sync_api import (  # noqa: E402
 )
 
 CHROMIUM = shutil.which("chromium")
+HEADLESS_SHELL = shutil.which("chromium-headless-shell") or CHROMIUM
+"""The same browser without the windows around its pages, which take most of its processor time."""
 ARGUMENTS = [
     "--no-sandbox",
     "--disable-gpu",

@@ -86,7 +86,20 @@ def read_fields(modules: tuple[str, ...]) -> dict[str, str]:
     """Return the kinds of the fields and columns that modules declare, by name."""
     texts = [(STATIC_FOLDER / "gateway" / f"{name}.js").read_text() for name in modules]
     found = re.findall(r'\{ name: "([\w.]+)",(?=([^}]*))', "\n".join(texts).replace("{\n ", "{"))
-    return {name: (re.findall(r'kind: "(\w+)"', rest) or ["text"])[0] for name, rest in found}
+    kinds = {name: (re.findall(r'kind: "(\w+)"', rest) or ["text"])[0] for name, rest in found}
+    return kinds | dict.fromkeys(list_rate_fields("\n".join(texts)), "money")
+
+
+def list_rate_fields(text: str) -> Iterator[str]:
+    """Yield the fields and columns of rates, which ``price_fields.js`` makes of a table."""
+    table = (STATIC_FOLDER / "gateway" / "price_fields.js").read_text()
+    rates = re.findall(r'\["(\w+)", "(\w+)", "', table)
+    assert len(rates) == 6
+    for of_model, of_settings in rates:
+        if 'rateFields("prices"' in text:
+            yield from (of_model, f"prices.{of_model}")
+        if 'rateFields("assumed_prices"' in text:
+            yield f"assumed_prices.{of_settings}"
 
 
 def is_in_form(path: str, fields: dict[str, str]) -> bool:
