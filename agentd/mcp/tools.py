@@ -31,6 +31,8 @@ class ToolSpec(Struct, frozen=True):
     """True if it ends or removes something."""
     idempotent: bool = False
     """True if a repetition changes nothing more."""
+    omitted: tuple[str, ...] = ()
+    """Fields of the body that are not described to agents."""
 
 
 _CHAT = "/api/chat/{chatId}"
@@ -120,6 +122,7 @@ TOOLS: tuple[ToolSpec, ...] = (
         "POST",
         f"{_CHAT}/approvals/{{approvalId}}",
         destructive=True,
+        omitted=("rule",),
     ),
     ToolSpec(
         "list_models",
@@ -305,7 +308,8 @@ def _describe(spec: ToolSpec, route: Route, contract: Contract) -> JsonObject:
     schema: JsonObject = {"type": "object", "properties": properties}
     if route.request_type:
         body = contract.schemas[route.request_type.__name__]
-        properties |= body.get("properties", {})
+        described = body.get("properties", {})
+        properties |= {name: one for name, one in described.items() if name not in spec.omitted}
         required += body.get("required", [])
         if used := _find_definitions(properties, contract.schemas):
             schema["$defs"] = used
