@@ -115,6 +115,25 @@ def test_a_prompt_that_is_sent_now_is_not_stopped_when_the_turn_before_it_ends_b
     expect(page.locator(".prose", has_text="Done at once.")).to_be_visible()
 
 
+def test_a_prompt_that_cannot_be_sent_now_leaves_a_held_queue_held(
+    ada: Person, site: Serving, talking: TalkingEngine
+) -> None:
+    client = site.client()
+    chat, _ = create_busy_chat(client, talking, "waits")
+    client.post(f"/api/MessageQueue/{chat}/hold", {})
+    page = ada.open(f"/{chat}")
+    expect(page.locator("div.cap")).to_contain_text("1 prompt on hold")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url.rpartition("/")[2]))
+    gone = {"error": "NotFound", "message": "It is gone", "details": ""}
+    page.route("**/move", lambda route: route.fulfill(status=404, json=gone))
+    choose(page, "More for this prompt", "Send now")
+    page.get_by_role("button", name="Pause", exact=True).click()
+    expect(page.get_by_role("button", name="Resume")).to_be_visible()
+    assert "move" in asked
+    assert not {"hold", "release", "stop"} & set(asked)
+
+
 def test_the_whole_queue_is_held_and_goes_on(
     ada: Person, site: Serving, talking: TalkingEngine
 ) -> None:

@@ -60,17 +60,21 @@ export function page(params) {
   /** @param {number} promptId */
   async function sendNow(promptId) {
     const path = `/api/MessageQueue/${chatId}`;
+    const wasHeld = Boolean(chat.work.peek()?.held);
     try {
-      await post(`${path}/hold`, {}); // else the running turn might end by itself, and the next one would be stopped
+      // Else the running turn might end by itself, and the one that is stopped would be this prompt's own.
+      if (!wasHeld) await post(`${path}/hold`, {});
       try {
         await post(`${path}/${promptId}/move`, { position: 0 });
         const prompt = chat.queue.peek().find((one) => one.id === promptId);
         if (prompt?.isPaused) await post(`${path}/${promptId}/resume`);
         if (prompt?.notBefore) await put(`${path}/${promptId}`, { notBefore: "" });
         await post(`/api/chat/${chatId}/stop`);
-      } finally {
-        await post(`${path}/release`);
+      } catch (error) {
+        if (!wasHeld) await post(`${path}/release`);
+        throw error;
       }
+      await post(`${path}/release`);
     } catch (error) {
       if (error instanceof ApiError && error.status === 404) return; // its turn has come meanwhile
       toastError(error, () => void sendNow(promptId));
