@@ -143,7 +143,7 @@ class UsageWindowsReported(Struct, frozen=True):
     """The program told how much of its sign-in's limits is used."""
 
     windows: tuple[UsageWindow, ...]
-    """Those that it told of; others stay as they were."""
+    """The windows that it reported; the others are unchanged."""
 
 
 class ModesListed(Struct, frozen=True):

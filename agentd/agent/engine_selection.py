@@ -74,7 +74,7 @@ class EngineRegistry:
             )
         return self._build_choice(model.engine, models.complete(model))
 
-    def check(self, model: str) -> None:
+    def check_schema_support(self, model: str) -> None:
         """Raise ``BadRequest`` if the engine of a model cannot follow an output schema."""
         models = self._models()
         name = model or models.default

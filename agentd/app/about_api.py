@@ -21,7 +21,7 @@ LOOK_AGAIN = 30.0
 
 
 class AboutEngineView(EngineStatus, frozen=True, kw_only=True):
-    """An engine, and what its program told of itself."""
+    """An engine with the state of its program."""
 
     program: ProgramStateView
 

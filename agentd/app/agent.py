@@ -57,7 +57,7 @@ class Agent(Struct):
     find_problem: Callable[[Model], Awaitable[str]]
     """Explain why a model cannot be used now, by cheap checks; empty if nothing prevents it."""
     programs: ProgramStates
-    """What is known of the engines' programs."""
+    """The modes and usage limits of the engines' programs."""
     engines: EngineRegistry
     """Knows what models can do: be held to an output schema, work in a mode."""
 

@@ -186,8 +186,8 @@ class KnownSkills(Protocol):
 class ModelAbilities(Protocol):
     """Knows which models can be held to an output schema, and the modes of their programs."""
 
-    def check(self, model: str) -> None:
-        """Raise ``BadRequest`` if the engine of this model cannot; empty: the default model."""
+    def check_schema_support(self, model: str) -> None:
+        """Raise ``BadRequest`` if this model's engine has no output schemas; empty: the default."""
         ...
 
     def check_mode(self, model: str, mode: str, caller: Caller) -> None:
@@ -328,7 +328,7 @@ class RemoteEndpoints:
         """Return an output schema as JSON, once it is known to be one that the model can follow."""
         if schema is None:
             return ""
-        self._abilities.check(model)
+        self._abilities.check_schema_support(model)
         return await asyncio.to_thread(parse_output_schema, schema)
 
     async def rewrite_prompt(self, request: Request) -> Response:

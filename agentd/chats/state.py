@@ -46,7 +46,7 @@ IDEMPOTENCY_WINDOW = timedelta(hours=24)
 """The time for which an ``Idempotency-Key`` is remembered."""
 
 _CHOSEN = ("title", "model", "skill", "system_prompt", "labels", "keep_processes", "mode")
-"""What ``ChatChanged`` may set."""
+"""The fields that ``ChatChanged`` may set."""
 
 
 ChatState: TypeAlias = Literal["created", "queued", "processing", "completed", "error"]

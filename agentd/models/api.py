@@ -36,7 +36,7 @@ class ModelStatusView(ModelView, frozen=True, rename="camel"):
     problem: str
     """Why it cannot be used, such as a missing program or key; empty if no problem was found."""
     program: ProgramStateView
-    """What the program of its engine told of itself."""
+    """The state of its engine's program."""
 
 
 class ModelStatusList(Struct, frozen=True, rename="camel"):

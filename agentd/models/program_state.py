@@ -1,6 +1,6 @@
-"""What is known of the engines' programs: how they can work, and how much of their limits is used.
+"""The state of the engines' programs: their modes, and how much of their usage limits is used.
 
-What they told is kept in memory: after a restart the next turn tells it again.
+It is as the programs reported it, and kept in memory: after a restart the next turn reports again.
 """
 
 from collections.abc import Iterable, Mapping
@@ -60,7 +60,7 @@ class ProgramAccess(Struct, frozen=True):
 
 
 class ProgramStateView(Struct, frozen=True, rename="camel"):
-    """What is known of an engine's program."""
+    """The modes and usage limits of an engine's program, as far as they are known."""
 
     limits: tuple[UsageWindow, ...] = ()
     """The known usage windows of its sign-in, until each begins anew."""
@@ -69,14 +69,14 @@ class ProgramStateView(Struct, frozen=True, rename="camel"):
 
 
 class EngineStateView(Struct, frozen=True, rename="camel"):
-    """An engine with what is known of its program."""
+    """An engine with the state of its program."""
 
     engine: str
     program: ProgramStateView
 
 
 class EngineUpdate(Event, frozen=True):
-    """What is known of an engine's program changed: ``{engine, program}``."""
+    """The state of an engine's program changed: ``{engine, program}``."""
 
     name: ClassVar[str] = "engineUpdate"
     state: EngineStateView
@@ -87,7 +87,7 @@ class EngineUpdate(Event, frozen=True):
 
 
 class ProgramStates:
-    """What each engine's program told last."""
+    """The last reported state of each engine's program."""
 
     def __init__(self, clock: Clock, bus: EventBus) -> None:
         self._clock = clock
@@ -96,7 +96,7 @@ class ProgramStates:
         self._modes: dict[ProgramAccess, tuple[ProgramMode, ...]] = {}
 
     def get(self, access: ProgramAccess) -> ProgramStateView:
-        """Return what is known; a window whose time is over is not."""
+        """Return the known state, without usage windows that are over."""
         now = self._clock.now()
         known = self._windows.get(access, {}).values()
         return ProgramStateView(

@@ -43,7 +43,7 @@ class RepricingLedger(Protocol):
 
 
 class Repricing(NamedTuple):
-    """What a repricing changed."""
+    """The result of a repricing."""
 
     difference: RepricingSummary
     change: int | None

@@ -131,7 +131,7 @@ class RecentDays:
 
 
 class _ClosedDays(NamedTuple):
-    """What does not change any more, but for late requests."""
+    """Totals of closed days, which only late requests change."""
 
     yesterday: ReportTable[RequestTotals]
     """The hours of the day before."""

@@ -13,7 +13,7 @@ _SHELLS = frozenset(
     f"{folder}/{name}" for folder in ("/bin", "/usr/bin") for name in ("bash", "sh", "zsh", "dash")
 )
 _UNTOLD = {"failed": "It failed.", "interrupted": "Interrupted."}
-"""What is said of a tool by its status where it has no output."""
+"""The outcome of a tool without output, by its status."""
 _SYMBOLS = {"add": "A", "delete": "D", "update": "M"}
 
 

@@ -58,7 +58,7 @@ live.on("engineUpdate", () => void loadChoices());
 live.on("skillsUpdate", () => void loadChoices());
 
 /**
- * What the program behind a model told of itself.
+ * The modes and usage limits of the program behind a model.
  * @param {string} chosen the model of a chat; empty: the default
  * @returns {ProgramState}
  */
