@@ -1,7 +1,7 @@
 /** Analytics: what chats cost, what they used and how long their turns took. */
 
 import { address, ApiError } from "../core/api.js";
-import { el, icon } from "../core/el.js";
+import { el, icon, skeleton } from "../core/el.js";
 import * as live from "../core/live.js";
 import { count, counted, usd } from "../core/money.js";
 import { link, query, setQuery } from "../core/router.js";
@@ -27,10 +27,10 @@ const TOOLS = 10;
 /** @returns {import("../core/router.js").Page} */
 export function page() {
   const question = computed(() => readQuestion(query.value));
-  const { found, problem, busy, progress, reload } = follow(question);
+  const { found, problem, progress, reload } = follow(question);
   const state = computed(() => {
     if (problem.value) return "problem";
-    if (!found.value) return busy.value ? "slow" : "loading";
+    if (!found.value) return "loading";
     return isEmpty(found.value.report) ? "empty" : "content";
   });
   return {
@@ -39,9 +39,9 @@ export function page() {
       el("div", { class: "choose" }, groupings(question), el("span", { class: "grow" }), ranges(question)),
       () => {
         if (state.value === "problem") return failure(problem.value, reload);
-        if (state.value === "slow") return loading(progress);
+        if (state.value === "loading") return loading(progress);
         if (state.value === "empty") return nothing();
-        return state.value === "content" ? content(found, question) : null;
+        return content(found, question);
       }),
   };
 }
@@ -53,7 +53,6 @@ export function page() {
 function follow(question) {
   const found = signal(/** @type {Found | null} */ (null));
   const problem = signal(/** @type {unknown} */ (null));
-  const busy = signal(false);
   /** What part of the history is read, when it is read for the first time; 0 to 1. */
   const progress = signal(0);
   let abort = new AbortController();
@@ -62,7 +61,6 @@ function follow(question) {
   async function read() {
     abort.abort();
     const ours = (abort = new AbortController());
-    const slow = setTimeout(() => (busy.value = true), 150);
     try {
       const answer = await readReport(question.peek(), ours.signal);
       if (JSON.stringify(answer) !== JSON.stringify(found.peek())) found.value = answer;
@@ -71,9 +69,6 @@ function follow(question) {
       if (ours.signal.aborted) return;
       if (!(error instanceof ApiError)) reportError(error);
       if (!(error instanceof ApiError && error.passing && found.peek())) problem.value = error;
-    } finally {
-      clearTimeout(slow);
-      if (ours === abort) busy.value = false;
     }
   }
   const asked = computed(() => JSON.stringify({ ...question.value, metric: "" }));
@@ -93,7 +88,7 @@ function follow(question) {
     clearTimeout(soon);
     abort.abort();
   });
-  return { found, problem, busy, progress, reload: () => void read() };
+  return { found, problem, progress, reload: () => void read() };
 }
 
 /** @param {Report} report */
@@ -103,9 +98,9 @@ function isEmpty({ total }) {
 
 /** @param {import("../core/signals.js").ReadonlySignal<number>} progress */
 function loading(progress) {
-  return el("div", { class: "stack", role: "status", "aria-label": "Loading" },
-    el("p", { class: "nothing", hidden: () => !progress.value }, () => `The history is read for the first time: ${Math.floor(progress.value * 100)} %`),
-    el("div", { class: "skeleton" }, el("i"), el("i"), el("i")));
+  return el("div", { class: "stack" },
+    el("p", { class: "nothing", role: "status", hidden: () => !progress.value }, () => `The history is read for the first time: ${Math.floor(progress.value * 100)} %`),
+    skeleton());
 }
 
 function nothing() {

@@ -1,7 +1,7 @@
 /** A chat: its script, what it asks, its queue, and where the next prompt is written. */
 
 import { ApiError, canChange, may, post, put } from "../core/api.js";
-import { el, icon } from "../core/el.js";
+import { el, icon, skeleton } from "../core/el.js";
 import { link, query, setQuery } from "../core/router.js";
 import * as live from "../core/live.js";
 import { computed, detached, effect, flush, onEnd, signal } from "../core/signals.js";
@@ -18,7 +18,6 @@ import { queuePanel } from "../parts/queue.js";
 import { toastError } from "../parts/toast.js";
 import { chatItems } from "./chat_actions.js";
 import { followChat } from "./chat_data.js";
-import { skeleton } from "./chat_list.js";
 import { labelChips } from "./labels.js";
 import { chats, loading, markSeen, readChat, refreshSoon, whenRead } from "./chats.js";
 import { limitHint, modelLabel, programOf, schemaHolder, skills } from "./choices.js";
@@ -31,7 +30,6 @@ import { turnList } from "./turns.js";
 
 const NEAR_END = 48;
 /** Milliseconds of reading after which the page shows that it reads. */
-const SLOW = 150;
 
 /**
  * @param {Record<string, string>} params
@@ -135,11 +133,8 @@ export function page(params) {
   });
   const answer = (/** @type {"allow" | "deny"} */ decision) => [...cards.values()][0]?.answer(decision);
 
-  const slow = signal(false);
-  const slowTimer = setTimeout(() => (slow.value = true), SLOW);
-  onEnd(() => clearTimeout(slowTimer));
   const script = el("div", { class: "script" },
-    () => (slow.value && !chat.work.value ? skeleton() : null),
+    () => (chat.work.value ? null : skeleton(5)),
     () => (chat.earlier.value
       ? el("div", { class: "earlier" },
         el("button", { class: "btn plain small", onclick: () => void toStart() }, icon("up"), "To the start"),

@@ -1,6 +1,6 @@
 /** The list of chats: who needs somebody, who works, then by days. In the sidebar, and on phones. */
 
-import { dot, el, icon } from "../core/el.js";
+import { dot, el, icon, skeleton } from "../core/el.js";
 import { list } from "../core/list.js";
 import { link, path } from "../core/router.js";
 import { computed, effect, onEnd, signal, untracked } from "../core/signals.js";
@@ -42,7 +42,7 @@ export function chatList() {
       rows);
   });
   return el("div", null, body, () => {
-    if (loading.value === "loading") return skeleton();
+    if (loading.value === "loading") return skeleton(5);
     if (loading.value !== "ready") {
       return el("div", { class: "note" }, el("p", null, loading.value.message),
         el("button", { class: "btn small", onclick: () => void loadChats() }, "Retry"));
@@ -225,8 +225,4 @@ export function stateOf(chat) {
   return isUnseen(chat) ? { dot: "good", why: "", words: "done, unseen" } : { dot: "off", why: "", words: "done" };
 }
 
-/** Placeholders for rows that are loading, shown after a moment. */
-export function skeleton() {
-  return el("div", { class: "skeleton", role: "status", "aria-label": "Loading" }, [1, 2, 3, 4, 5].map(() => el("i")));
-}
 

@@ -1,6 +1,6 @@
 /** What needs somebody: the questions of all chats, failures, and what finished unseen. */
 
-import { el } from "../core/el.js";
+import { el, skeleton } from "../core/el.js";
 import { list } from "../core/list.js";
 import { link } from "../core/router.js";
 import { computed, signal } from "../core/signals.js";
@@ -10,7 +10,7 @@ import { emptyState, failure, frame } from "../parts/frame.js";
 import { notifyButton } from "../parts/notify.js";
 import { toastError } from "../parts/toast.js";
 import { approvals, chats, isUnseen, loadChats, loading, loadMore, next } from "./chats.js";
-import { skeleton, stateOf } from "./chat_list.js";
+import { stateOf } from "./chat_list.js";
 
 /** @typedef {import("./chats.js").Chat} Chat */
 
@@ -36,7 +36,7 @@ export function page() {
     title: "Needs you",
     body: frame({ title: "Needs you", actions: [notifyButton()] }, el("div", { class: "column" },
       () => {
-        if (loading.value === "loading") return skeleton();
+        if (loading.value === "loading") return skeleton(5);
         if (loading.value !== "ready") return failure(loading.value, () => void loadChats());
         return nothing.value ? emptyState("inbox", "Nothing needs you", "Questions of the agent, failures and finished chats that you have not seen appear here.") : null;
       },

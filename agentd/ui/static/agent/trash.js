@@ -1,7 +1,7 @@
 /** The trash: chats that were deleted, for thirty days. */
 
 import { ApiError, get, may, post, remove } from "../core/api.js";
-import { el, icon } from "../core/el.js";
+import { el, icon, skeleton } from "../core/el.js";
 import * as live from "../core/live.js";
 import { link } from "../core/router.js";
 import { computed, effect, onEnd, signal } from "../core/signals.js";
@@ -23,7 +23,7 @@ const narrow = matchMedia("(max-width: 720px)");
 /** @returns {import("../core/router.js").Page} */
 export function page() {
   const trashed = signal(/** @type {readonly Trashed[]} */ ([]));
-  const state = signal(/** @type {"loading" | "slow" | "ready" | { error: unknown }} */ ("loading"));
+  const state = signal(/** @type {"loading" | "ready" | { error: unknown }} */ ("loading"));
   const filter = signal("");
   const shown = computed(() => {
     const wanted = filter.value.trim().toLowerCase();
@@ -33,7 +33,6 @@ export function page() {
   let reads = 0;
   async function reload() {
     const read = ++reads;
-    const timer = setTimeout(() => state.peek() === "loading" && (state.value = "slow"), 150);
     try {
       const { chats } = await get("/api/chats/trash");
       if (read !== reads) return; // a later one tells what is newer
@@ -42,8 +41,6 @@ export function page() {
     } catch (error) {
       if (!(error instanceof ApiError)) reportError(error);
       if (read === reads && state.peek() !== "ready") state.value = { error };
-    } finally {
-      clearTimeout(timer);
     }
   }
 
@@ -118,10 +115,9 @@ export function page() {
       scroller),
   };
 
-  /** @param {"loading" | "slow" | "ready" | { error: unknown }} at */
+  /** @param {"loading" | "ready" | { error: unknown }} at */
   function content(at) {
-    if (at === "loading") return null;
-    if (at === "slow") return el("div", { class: "skeleton", role: "status", "aria-label": "Loading" }, el("i"), el("i"), el("i"));
+    if (at === "loading") return skeleton();
     if (at !== "ready") {
       return failure(at.error, () => {
         state.value = "loading";

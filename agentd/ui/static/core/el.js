@@ -65,6 +65,14 @@ export function icon(name) {
 }
 
 /**
+ * Make placeholders for what is being read, shown (by the style sheet) after a moment, for most is there sooner.
+ * @param {number} [lines]
+ */
+export function skeleton(lines = 3) {
+  return el("div", { class: "skeleton", role: "status", "aria-label": "Loading" }, Array.from({ length: lines }, () => el("i")));
+}
+
+/**
  * Make the coloured dot of a state or a hue, hidden from screen readers.
  * @param {string} kind such as `run`, `need`, `good`, `bad`, `off`
  */

@@ -1,7 +1,7 @@
 /** What all pages of the gateway share: who sees them, the frame with its tabs on phones, following what is recorded. */
 
 import { ApiError, get, may } from "../core/api.js";
-import { dot, el } from "../core/el.js";
+import { dot, el, skeleton } from "../core/el.js";
 import * as live from "../core/live.js";
 import { link, path } from "../core/router.js";
 import { computed, effect, onEnd, signal, untracked } from "../core/signals.js";
@@ -87,14 +87,12 @@ function isCurrent(to) {
 export function following(read, { every = 0, events = [] } = {}) {
   const value = signal(/** @type {T | null} */ (null));
   const problem = signal(/** @type {unknown} */ (null));
-  const slow = signal(false);
   let abort = new AbortController();
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   let soon;
   async function reload() {
     abort.abort();
     const ours = (abort = new AbortController());
-    const timer = setTimeout(() => (slow.value = value.peek() === null), 150);
     try {
       const answer = await read(ours.signal);
       if (ours.signal.aborted) return;
@@ -104,9 +102,6 @@ export function following(read, { every = 0, events = [] } = {}) {
       if (ours.signal.aborted) return;
       if (!(error instanceof ApiError)) reportError(error);
       if (!(error instanceof ApiError && error.passing && value.peek() !== null)) problem.value = error;
-    } finally {
-      clearTimeout(timer);
-      if (ours === abort) slow.value = false;
     }
   }
   const later = () => {
@@ -123,7 +118,7 @@ export function following(read, { every = 0, events = [] } = {}) {
     ends.forEach((end) => end());
   });
   void reload();
-  return { value, problem, slow, reload };
+  return { value, problem, reload };
 }
 
 /**
@@ -133,16 +128,15 @@ export function following(read, { every = 0, events = [] } = {}) {
  * @param {(value: import("../core/signals.js").ReadonlySignal<T>) => Single} show called once, with what changes
  */
 export function shown(reading, show) {
-  const state = computed(() => (reading.problem.value ? "problem" : reading.value.value !== null ? "content" : reading.slow.value ? "slow" : "loading"));
+  const state = computed(() => (reading.problem.value ? "problem" : reading.value.value !== null ? "content" : "loading"));
   const retry = () => {
     reading.problem.value = null;
     void reading.reload();
   };
-  const busy = () => (state.value === "loading" || state.value === "slow" ? "true" : null);
+  const busy = () => (state.value === "loading" ? "true" : null);
   return el("div", { class: "loaded", "aria-busy": busy }, () => {
     if (state.value === "problem") return failure(reading.problem.peek(), retry);
-    if (state.value === "slow") return el("div", { class: "skeleton", role: "status", "aria-label": "Loading" }, el("i"), el("i"), el("i"));
-    if (state.value !== "content") return null;
+    if (state.value === "loading") return skeleton();
     const first = /** @type {T} */ (reading.value.peek());
     const latest = computed(() => reading.value.value ?? first);
     return el("div", { class: "loaded" }, show(latest));

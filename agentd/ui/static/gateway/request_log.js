@@ -51,7 +51,7 @@ export function readFilters(query) {
  */
 export function requestLog(filters, isReading, from = [""]) {
   const pages = signal(/** @type {LogPage[]} */ ([]));
-  const state = signal(/** @type {"loading" | "slow" | "ready" | { error: unknown }} */ ("loading"));
+  const state = signal(/** @type {"loading" | "ready" | { error: unknown }} */ ("loading"));
   const busy = signal(false);
   /** The newest page as it is now, while its new rows wait. */
   const head = signal(/** @type {LogPage | null} */ (null));
@@ -81,7 +81,6 @@ export function requestLog(filters, isReading, from = [""]) {
   async function run(action) {
     if (busy.peek()) return;
     busy.value = true;
-    const timer = setTimeout(() => state.peek() === "loading" && (state.value = "slow"), 150);
     try {
       await action();
       state.value = "ready";
@@ -90,7 +89,6 @@ export function requestLog(filters, isReading, from = [""]) {
       if (!(error instanceof ApiError)) reportError(error);
       if (state.peek() !== "ready" || !(error instanceof ApiError && error.passing)) state.value = { error };
     } finally {
-      clearTimeout(timer);
       busy.value = false;
     }
   }

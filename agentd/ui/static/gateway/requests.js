@@ -1,7 +1,7 @@
 /** The request log: filters, live rows, and one request beside it. */
 
 import { address } from "../core/api.js";
-import { el, icon } from "../core/el.js";
+import { el, icon, skeleton } from "../core/el.js";
 import { list } from "../core/list.js";
 import { count, usd } from "../core/money.js";
 import { link, navigate, query, setQuery } from "../core/router.js";
@@ -132,8 +132,7 @@ function above(log) {
  */
 function below(log, isNarrowed) {
   const state = log.state.value;
-  if (state === "loading") return null;
-  if (state === "slow") return el("div", { class: "skeleton", role: "status", "aria-label": "Loading" }, el("i"), el("i"), el("i"));
+  if (state === "loading") return skeleton();
   if (state !== "ready") return failure(state.error, () => void log.first());
   const next = log.pages.value.at(-1)?.next;
   if (next) return el("p", { class: "more-of-log" }, el("button", { class: "btn small", disabled: () => log.busy.value, onclick: () => void log.older() }, () => (log.busy.value ? "Reading…" : "Older")));

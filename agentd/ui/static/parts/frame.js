@@ -1,7 +1,7 @@
 /** The frame that most pages share: a bar with the title and what can be done, and what scrolls. */
 
 import { ApiError, sendInOrder } from "../core/api.js";
-import { el, icon } from "../core/el.js";
+import { el, icon, skeleton } from "../core/el.js";
 import { link } from "../core/router.js";
 import { signal } from "../core/signals.js";
 
@@ -33,13 +33,12 @@ export function frame({ title, actions = [], back, tabs }, ...content) {
  *   `change` shows a change at once and sends it after those before it; once all are answered, it reads what came of them
  */
 export function loaded(read, show) {
-  const state = signal(/** @type {{ value: T } | { error: unknown } | "loading" | "slow"} */ ("loading"));
+  const state = signal(/** @type {{ value: T } | { error: unknown } | "loading"} */ ("loading"));
   let latest = 0;
   let sending = 0;
   async function reload() {
     if (sending) return; // what is read now may be older than what is shown
     const turn = ++latest;
-    const timer = setTimeout(() => state.peek() === "loading" && (state.value = "slow"), 150);
     try {
       const value = await read();
       if (turn !== latest) return;
@@ -52,19 +51,16 @@ export function loaded(read, show) {
       const now = state.peek();
       const stays = typeof now === "object" && "value" in now && error instanceof ApiError && error.passing;
       if (turn === latest && !stays) state.value = { error };
-    } finally {
-      clearTimeout(timer);
     }
   }
   const retry = () => {
     state.value = "loading";
     void reload();
   };
-  const busy = () => (state.value === "loading" || state.value === "slow" ? "true" : null);
+  const busy = () => (state.value === "loading" ? "true" : null);
   const node = el("div", { class: "loaded", "aria-busy": busy }, () => {
     const now = state.value;
-    if (now === "loading") return null;
-    if (now === "slow") return el("div", { class: "skeleton", role: "status", "aria-label": "Loading" }, el("i"), el("i"), el("i"));
+    if (now === "loading") return skeleton();
     if ("error" in now) return failure(now.error, retry);
     keepFocus(node);
     return el("div", { class: "loaded" }, show(now.value));

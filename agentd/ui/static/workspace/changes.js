@@ -1,9 +1,9 @@
 /** Changes: what is not committed, file by file; lines commented on, files staged, commits made. */
 
 import { canChange } from "../core/api.js";
-import { el, icon } from "../core/el.js";
+import { el, icon, skeleton } from "../core/el.js";
 import { link, query, setQuery } from "../core/router.js";
-import { computed, signal } from "../core/signals.js";
+import { computed } from "../core/signals.js";
 import { emptyState, failure } from "../parts/frame.js";
 import { addKeys } from "../parts/keys.js";
 import { tabs } from "../parts/tabs.js";
@@ -15,8 +15,6 @@ import { allRows, followRepository, keyOf } from "./repository.js";
 /** @returns {import("../core/router.js").Page} */
 export function page() {
   const repository = followRepository();
-  const slow = signal(false);
-  setTimeout(() => (slow.value = true), 150);
   const wanted = computed(() => query.value.get("file") ?? "");
   const rows = computed(() => (repository.status.value ? allRows(repository.status.value) : []));
   /** What is shown: what was chosen; staged meanwhile, its other side; on a desk else the first. */
@@ -61,7 +59,7 @@ export function page() {
       () => (rows.value.length ? el("button", { class: "btn main", changes: "manager", onclick: () => void commit() }, icon("check"), "Commit…") : null)),
     () => {
       if (repository.error.value) return failure(repository.error.value, () => void repository.reload());
-      if (!repository.status.value) return slow.value ? el("div", { class: "skeleton page", role: "status", "aria-label": "Loading" }, el("i"), el("i"), el("i")) : null;
+      if (!repository.status.value) return skeleton();
       if (!rows.value.length) {
         return emptyState("branch", "Nothing is changed", "What the agent or you change in the workspace appears here until it is committed.",
           el("a", { class: "btn", href: link("/workspace/history") }, "Show the history"));

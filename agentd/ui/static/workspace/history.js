@@ -1,7 +1,7 @@
 /** History: the commits, newest first, and what each changed. */
 
 import { ApiError, get } from "../core/api.js";
-import { el, icon } from "../core/el.js";
+import { el, icon, skeleton } from "../core/el.js";
 import { list } from "../core/list.js";
 import * as live from "../core/live.js";
 import { link, query, setQuery } from "../core/router.js";
@@ -30,8 +30,6 @@ export function page() {
   const next = signal("");
   /** Whether newer commits were dropped from the list. */
   const cut = signal(false);
-  const slow = signal(false);
-  setTimeout(() => (slow.value = true), 150);
   let reading = false;
 
   let latest = 0;
@@ -103,7 +101,7 @@ export function page() {
       path ? el("a", { class: "btn plain small", href: link("/workspace/history") }, "All files") : null),
     () => {
       if (error.value) return failure(error.value, () => void reload());
-      if (!commits.value) return slow.value ? el("div", { class: "skeleton page", role: "status", "aria-label": "Loading" }, el("i"), el("i"), el("i")) : null;
+      if (!commits.value) return skeleton();
       if (!commits.value.length && !wanted.value) {
         return emptyState("history", "No commits yet", path ? "No commit changed this file." : "Commits of the workspace's repository appear here.",
           el("a", { class: "btn", href: link("/workspace/changes") }, "Show the changes"));

@@ -1,7 +1,7 @@
 /** What builds and deployments share: a list beside what is chosen of it, read once and followed. */
 
 import { ApiError, get } from "../core/api.js";
-import { dot, el, fill, icon } from "../core/el.js";
+import { dot, el, fill, icon, skeleton } from "../core/el.js";
 import { list } from "../core/list.js";
 import * as live from "../core/live.js";
 import { link, query, setQuery } from "../core/router.js";
@@ -39,7 +39,7 @@ const narrow = matchMedia("(max-width: 720px)");
  */
 export function jobsPage(kind) {
   const jobs = signal(/** @type {ReadonlyMap<string, T>} */ (new Map()));
-  const state = signal(/** @type {"loading" | "slow" | "ready" | { error: unknown }} */ ("loading"));
+  const state = signal(/** @type {"loading" | "ready" | { error: unknown }} */ ("loading"));
   const chosen = computed(() => {
     const wanted = query.value.get("name") ?? "";
     if (jobs.value.has(wanted) || (wanted && state.value === "ready" && narrow.matches)) return wanted;
@@ -47,7 +47,6 @@ export function jobsPage(kind) {
   });
 
   async function reload() {
-    const timer = setTimeout(() => state.peek() === "loading" && (state.value = "slow"), 150);
     try {
       const found = await kind.read();
       jobs.value = new Map(found.map((job) => [job.name, job]));
@@ -55,8 +54,6 @@ export function jobsPage(kind) {
     } catch (error) {
       if (!(error instanceof ApiError)) reportError(error);
       if (state.peek() !== "ready") state.value = { error };
-    } finally {
-      clearTimeout(timer);
     }
   }
 
@@ -130,10 +127,9 @@ export function jobsPage(kind) {
       () => content(state.value)),
   };
 
-  /** @param {"loading" | "slow" | "ready" | { error: unknown }} now */
+  /** @param {"loading" | "ready" | { error: unknown }} now */
   function content(now) {
-    if (now === "loading") return null;
-    if (now === "slow") return el("div", { class: "skeleton", role: "status", "aria-label": "Loading" }, el("i"), el("i"), el("i"));
+    if (now === "loading") return skeleton();
     if (now !== "ready") {
       return failure(now.error, () => {
         state.value = "loading";
