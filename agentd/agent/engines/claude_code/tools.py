@@ -73,6 +73,8 @@ def render_diff(tool: str, given: object, bounds: WorkspaceBounds) -> str:
             edits: list[object] = [given]
         case "MultiEdit":
             edits = list(iter_list(given, "edits"))
+        case "NotebookEdit":  # names the cell, and says nothing of what is in it now
+            edits = [{"new_string": get_text(given, "new_source")}]
         case _:
             return ""
     diffs = (

@@ -256,6 +256,15 @@ def test_what_is_asked_is_reported_by_kind_and_subject(name, given, kind, subjec
     }
 
 
+def test_the_cell_that_is_written_is_shown_before_it_is_allowed():
+    given = {"notebook_path": "n.ipynb", "cell_id": "c1", "new_source": "x = 1\ny = 2"}
+    (ask,) = filter_steps(run_turn(ask_permission("q1", "NotebookEdit", given)), AskApproval)
+    assert ask.question.diff == "--- a/n.ipynb\n+++ b/n.ipynb\n@@ -0,0 +1,2 @@\n+x = 1\n+y = 2"
+    deleted = given | {"new_source": "", "edit_mode": "delete"}
+    (ask,) = filter_steps(run_turn(ask_permission("q1", "NotebookEdit", deleted)), AskApproval)
+    assert ask.question.diff == ""
+
+
 def test_a_path_that_claude_code_itself_objects_to_counts():
     (ask,) = filter_steps(
         run_turn(ask_permission("q1", "Read", {"file_path": "a"}, blocked_path="/etc/shadow")),
