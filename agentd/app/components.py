@@ -199,7 +199,9 @@ async def start_components(
         management=management,
         push=await start(PushComponent(layout, auth, chats.get_summary, clock, bus)),
         schedules=await start(
-            SchedulesComponent(layout, chats, config_files, worktrees.service, clock, bus)
+            SchedulesComponent(
+                layout, chats, config_files, worktrees.service, agent.engines, clock, bus
+            )
         ),
     )
 

@@ -3,6 +3,7 @@
 from typing import Self
 
 from agentd.app.config_files import ConfigFiles
+from agentd.chats.remote_api import ModelAbilities
 from agentd.chats.service import ChatService
 from agentd.chats.worktree import WorktreePlanner
 from agentd.core.clock import Clock
@@ -25,6 +26,7 @@ class SchedulesComponent:
         chats: ChatService,
         config_files: ConfigFiles,
         worktrees: WorktreePlanner,
+        abilities: ModelAbilities,
         clock: Clock,
         bus: EventBus,
     ) -> None:
@@ -33,7 +35,7 @@ class SchedulesComponent:
         """The current contents of ``schedules.yml``."""
         prompts = RunPrompts(chats, worktrees, config_files.skills)
         self._service = ScheduleService(book, ProgressFile(layout), chats, prompts, clock, bus)
-        self.rows: tuple[Route, ...] = api.routes(ScheduleEndpoints(self._service, book))
+        self.rows: tuple[Route, ...] = api.routes(ScheduleEndpoints(self._service, book, abilities))
         """The routes of schedules."""
 
     def _on_changed(self) -> None:

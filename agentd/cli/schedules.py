@@ -74,6 +74,9 @@ def _add_add_parser(actions: Subcommands) -> None:
     )
     parser.add_argument("--model", default="", help="model of the runs")
     parser.add_argument(
+        "--mode", default="", help="mode of the engine's program in new chats, such as plan"
+    )
+    parser.add_argument(
         "--budget", type=float, metavar="USD", help="end the turn of a run that cost this much"
     )
     add_schema_option(parser, "the reply of each run")
@@ -118,7 +121,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _build_schedule(args: argparse.Namespace) -> dict[str, object]:
-    names = ("name", "prompt", "cron", "zone", "chat", "model", "budget", "worktree")
+    names = ("name", "prompt", "cron", "zone", "chat", "model", "mode", "budget", "worktree")
     schedule = {name: getattr(args, name) for name in (*names, "missed", "overlap")}
     return schedule | ({"output_schema": read_schema(args.schema)} if args.schema else {})
 

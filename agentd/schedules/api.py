@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec import Struct, structs
 
+from agentd.chats.remote_api import ModelAbilities
 from agentd.core.clock import Timestamp
 from agentd.core.errors import BadRequest, Conflict, NotFound, PreconditionFailed, Unavailable
 from agentd.http.access import RouteGroup
@@ -50,6 +51,8 @@ class ScheduleView(Struct, frozen=True):
     title: str
     model: str
     skill: str
+    mode: str
+    """The mode in which the engine's program of new chats works; empty: its usual one."""
     worktree: bool
     budget: Decimal | None
     """USD after which the turn of a run is ended; null: as much as its chat may cost."""
@@ -78,9 +81,12 @@ class ScheduleRunsView(Struct, frozen=True):
 class ScheduleEndpoints:
     """The endpoints of schedules and their runs."""
 
-    def __init__(self, schedules: ScheduleService, book: ScheduleFile) -> None:
+    def __init__(
+        self, schedules: ScheduleService, book: ScheduleFile, abilities: ModelAbilities
+    ) -> None:
         self._schedules = schedules
         self._book = book
+        self._abilities = abilities
 
     async def list_schedules(self, _: Request) -> Response:
         """List the schedules with their next and latest runs."""
@@ -90,13 +96,13 @@ class ScheduleEndpoints:
 
     async def add_schedule(self, request: Request) -> Response:
         """Add a schedule at the end of the list."""
-        schedule = await _parse_schedule(request)
+        schedule = await self._parse_schedule(request)
         listed = await self._book.add(schedule, _get_version(request))
         return await self._respond(listed, schedule.name, 201)
 
     async def replace_schedule(self, request: Request) -> Response:
         """Replace a schedule; what is absent has its default."""
-        schedule = await _parse_schedule(request)
+        schedule = await self._parse_schedule(request)
         listed = await self._book.change(request.get_name(), schedule, _get_version(request))
         return await self._respond(listed, schedule.name)
 
@@ -124,6 +130,14 @@ class ScheduleEndpoints:
         runs = [_make_run_view(run) for run in reversed(self._schedules.list_runs(name))]
         return Response(ScheduleRunsView(runs))
 
+    async def _parse_schedule(self, request: Request) -> Schedule:
+        schedule = request.parse_json(Schedule)
+        for field, what in await asyncio.to_thread(list, validate_schedule(schedule)):
+            raise BadRequest(f"{field}: {what}")
+        if schedule.mode:
+            self._abilities.check_mode(schedule.model, schedule.mode, request.caller)
+        return schedule
+
     async def _set_paused(self, request: Request, *, paused: bool) -> Response:
         name = request.get_name()
         listed = await self._schedules.list_schedules()
@@ -149,6 +163,7 @@ class ScheduleEndpoints:
             title=one.title,
             model=one.model,
             skill=one.skill,
+            mode=one.mode,
             worktree=one.worktree,
             budget=one.budget,
             output_schema=one.output_schema,
@@ -158,13 +173,6 @@ class ScheduleEndpoints:
             next=await self._schedules.find_next(one) or None,
             last=_make_run_view(runs[-1]) if runs else None,
         )
-
-
-async def _parse_schedule(request: Request) -> Schedule:
-    schedule = request.parse_json(Schedule)
-    for field, what in await asyncio.to_thread(list, validate_schedule(schedule)):
-        raise BadRequest(f"{field}: {what}")
-    return schedule
 
 
 def _get_version(request: Request) -> str | None:

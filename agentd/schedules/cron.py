@@ -144,8 +144,8 @@ def validate_schedule(schedule: Schedule) -> Iterator[tuple[str, str]]:
             parse_output_schema(schedule.output_schema, "the schema")
         except BadRequest as error:
             yield "output_schema", f"{error.message} {error.details}".strip()
-    if schedule.chat and (schedule.worktree or schedule.title or schedule.skill):
+    if schedule.chat and (schedule.worktree or schedule.title or schedule.skill or schedule.mode):
         yield (
             "chat",
-            "title, skill and worktree are of new chats: leave them out, or leave out chat",
+            "title, skill, mode and worktree are of new chats: leave them out, or leave out chat",
         )

@@ -46,6 +46,8 @@ class Schedule(Struct, frozen=True, omit_defaults=True):
     """The title of new chats; empty: the schedule's name."""
     model: Text = ""
     skill: Text = ""
+    mode: Text = ""
+    """The mode of the engine's program in new chats, such as ``plan``; empty: the usual one."""
     worktree: bool = False
     """New chats have a git work tree and branch of their own."""
     budget: Decimal | None = None

@@ -58,6 +58,7 @@ class RunPrompts:
             title=schedule.title or schedule.name,
             model=schedule.model,
             skill=skill,
+            mode=schedule.mode,
             once=once,
             budget=schedule.budget,
             output_schema=_encode_schema(schedule),

@@ -144,8 +144,12 @@ def test_the_command_adds_lists_runs_pauses_and_removes(
     assert command() == "no schedules\n"
     schema = tmp_path / "schema.json"
     schema.write_text('{"type": "object"}')
-    command("add", "typed", "--cron", "@daily", "--schema", str(schema), "test it")
-    assert json.loads(command("--json"))[0]["output_schema"] == {"type": "object"}
+    Path(daemon.layout.models).write_text("models:\n  - {name: able, engine: codex}\n")
+    until(lambda: client.get("/api/models")["models"])
+    chosen = ("--model", "able", "--mode", "plan")
+    command("add", "typed", "--cron", "@daily", "--schema", str(schema), *chosen, "test it")
+    (typed,) = json.loads(command("--json"))
+    assert (typed["output_schema"], typed["mode"]) == ({"type": "object"}, "plan")
     command("remove", "typed")
     added = command("add", "nightly", "--cron", "0 3 * * *", "--missed", "once", "test it")
     assert "0 3 * * * (UTC)  next 2" in added
@@ -197,6 +201,38 @@ def run_with_schema(client: Client, wish: dict[str, Any]) -> dict[str, Any]:
     assert client.put(f"{SCHEDULES}/nightly", NIGHTLY)["output_schema"] is None
     client.delete(f"{SCHEDULES}/nightly")
     return run
+
+
+def test_new_chats_work_in_the_mode_of_their_schedule(
+    daemon: Serving, client: Client, engine: Engine
+) -> None:
+    Path(daemon.layout.models).write_text("models:\n  - {name: able, engine: codex}\n")
+    until(lambda: client.get("/api/models")["models"])
+    plans = NIGHTLY | {"model": "able", "mode": "plan"}
+    assert client.post(SCHEDULES, plans)["mode"] == "plan"
+    run = client.post(f"{SCHEDULES}/nightly/run", None)
+    assert client.get(f"/api/chat/{run['chatId']}")["settings"]["mode"] == "plan"
+    until(lambda: engine.given)
+    assert engine.given[0].mode == "plan"
+    assert client.put(f"{SCHEDULES}/nightly", NIGHTLY)["mode"] == ""
+
+
+def test_a_mode_needs_a_program_that_has_it_a_new_chat_and_the_right_to_answer_questions(
+    daemon: Serving, client: Client
+) -> None:
+    """What a program does unasked in a mode is not decided by who may not decide it in a chat."""
+    Path(daemon.layout.models).write_text("models:\n  - {name: able, engine: codex}\n")
+    until(lambda: client.get("/api/models")["models"])
+    unknown = client.post(SCHEDULES, NIGHTLY | {"model": "able", "mode": "swift"})
+    assert unknown.status == 409
+    assert "The engine codex has no mode 'swift'" in unknown["message"]
+    continued = client.post(SCHEDULES, NIGHTLY | {"chat": 1, "mode": "plan"})
+    assert continued.status == 400
+    assert "mode and worktree are of new chats" in continued["message"]
+    limited = daemon.client(daemon.new_key("limited", answers=False))
+    refused = limited.post(SCHEDULES, NIGHTLY | {"model": "able", "mode": "swift"})
+    assert refused.status == 403
+    assert list_names(client) == []
 
 
 @pytest.mark.parametrize(

@@ -68,3 +68,30 @@ def test_a_new_chat_can_plan_from_its_first_prompt_on(
         expect(page.get_by_role("button", name="Model: planner · Plan", exact=True)).to_be_visible()
     given = [one.mode for one in talking.given if one.prompt == "plan the garden"]
     assert given == ["plan"]
+
+
+def test_a_schedule_has_a_mode_where_its_models_program_has_modes(
+    ada: Person, client: Client
+) -> None:
+    page = ada.open("/schedules")
+    page.get_by_role("button", name="Add a schedule").first.click()
+    dialog = page.get_by_role("dialog")
+    model = dialog.get_by_role("combobox", name="Model")
+    mode = dialog.get_by_role("combobox", name="Mode", exact=True)
+    expect(mode).to_be_hidden()
+    model.select_option("planner")
+    mode.select_option(label="Plan")
+    model.select_option("plain")
+    expect(mode).to_be_hidden()
+    model.select_option("planner")
+    expect(mode).to_have_value("")
+    mode.select_option(label="Plan")
+    dialog.get_by_label("Name").fill("planned")
+    dialog.get_by_label("Prompt").fill("Plan the week")
+    dialog.get_by_role("button", name="Add", exact=True).click()
+    row = page.get_by_role("list", name="Schedules").get_by_role("listitem").first
+    row.get_by_role("button", expanded=False).first.click()
+    expect(row).to_contain_text("planner · mode plan")
+    (kept,) = client.get("/api/schedules")["schedules"]
+    assert (kept["model"], kept["mode"]) == ("planner", "plan")
+    client.delete("/api/schedules/planned")

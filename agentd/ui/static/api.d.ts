@@ -2379,6 +2379,7 @@ export type Schedule = {
   title?: string;
   model?: string;
   skill?: string;
+  mode?: string;
   worktree?: boolean;
   budget?: number | null;
   output_schema?: Record<string, unknown> | null;
@@ -2413,6 +2414,7 @@ export type ScheduleView = {
   title: string;
   model: string;
   skill: string;
+  mode: string;
   worktree: boolean;
   budget: number | null;
   output_schema: Record<string, unknown> | null;

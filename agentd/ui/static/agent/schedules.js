@@ -1,7 +1,7 @@
 /** Prompts that are sent at the times of a cron expression: when each runs next, and what came of it. */
 
 import { ApiError, call, get, may, post, put, remove } from "../core/api.js";
-import { dot, el, icon } from "../core/el.js";
+import { dot, el, fill, icon } from "../core/el.js";
 import { usd } from "../core/money.js";
 import { link } from "../core/router.js";
 import { computed, signal } from "../core/signals.js";
@@ -12,7 +12,7 @@ import { menuButton } from "../parts/menu.js";
 import { loadStyle } from "../parts/stylesheet.js";
 import { toast, toastError } from "../parts/toast.js";
 import { follow, labelled, sendForm } from "../settings/frame.js";
-import { models, skills } from "./choices.js";
+import { models, programOf, skills } from "./choices.js";
 import { explainSchema } from "./output_schema.js";
 
 await Promise.all([loadStyle("gateway"), loadStyle("settings"), loadStyle("schedules")]);
@@ -122,7 +122,7 @@ function details(one) {
     el("div", { class: "asis", dir: "auto" }, one.prompt),
     el("p", { class: "state" }, [
       one.chat ? el("a", { href: link(`/${one.chat}`) }, `continues chat ${one.chat}`) : "a new chat for each run",
-      one.worktree ? " · with a work tree" : "", one.model ? ` · ${one.model}` : "", one.budget ? ` · at most ${usd(one.budget)} a run` : "", one.output_schema ? " · replies are JSON that fits a schema" : "",
+      one.worktree ? " · with a work tree" : "", one.model ? ` · ${one.model}` : "", one.mode ? ` · mode ${one.mode}` : "", one.budget ? ` · at most ${usd(one.budget)} a run` : "", one.output_schema ? " · replies are JSON that fits a schema" : "",
       one.missed === "once" ? " · missed runs: one for all" : " · missed runs: skipped", one.overlap === "queue" ? " · runs may overlap" : "",
     ]),
     runs.node);
@@ -161,6 +161,7 @@ function edit(one, done) {
     const budget = text({ value: one?.budget ?? "", inputmode: "decimal", pattern: "[0-9]*[.]?[0-9]+", placeholder: "no limit of its own" });
     const model = select("Model", [["", "As the settings say"], ...models.peek().models.map(({ name: known }) => [known, known])], one?.model ?? "");
     const skill = select("Skill", [["", "No skill"], ...skills.peek().skills.map(({ name: known }) => [known, known])], one?.skill ?? "");
+    const mode = modeSelect(model.input, one?.mode ?? "");
     const missed = select("Missed runs", [["skip", "Skip them"], ["once", "One run for all of them"]], one?.missed ?? "skip");
     const overlap = select("While the run before is at work", [["skip", "Skip this run"], ["queue", "Run all the same"]], one?.overlap ?? "skip");
     const schema = el("textarea", { class: "input mono", rows: 3, spellcheck: "false", placeholder: "none: any text will do" }, one?.output_schema ? JSON.stringify(one.output_schema, null, 2) : "");
@@ -169,7 +170,7 @@ function edit(one, done) {
       const own = chat.value.trim();
       const wanted = {
         name: name.value.trim(), prompt: prompt.value, cron: cron.value.trim(), zone: zone.value.trim(), chat: own ? Number(own) : null,
-        title: own ? "" : one?.title ?? "", model: model.input.value, skill: own ? "" : skill.input.value, worktree: !own && apart.checked,
+        title: own ? "" : one?.title ?? "", model: model.input.value, skill: own ? "" : skill.input.value, mode: own ? "" : mode.input.value, worktree: !own && apart.checked,
         budget: budget.value.trim() ? Number(budget.value) : null, missed: missed.input.value, overlap: overlap.input.value, output_schema: readSchema(schema.value), paused: one?.paused ?? false,
       };
       if (one) await put(at(one), wanted);
@@ -184,7 +185,7 @@ function edit(one, done) {
       el("div", { class: "ideas" }, EXAMPLES.map(([label = "", fields = ""]) => el("button", { class: "btn small", type: "button", onclick: () => (cron.value = fields) }, label))),
       labelled("Time zone", zone), zoneList(),
       labelled("Chat", chat, "The number of the chat to continue; empty: each run has a chat of its own."),
-      el("div", { class: "two" }, model.node, skill.node, missed.node, overlap.node),
+      el("div", { class: "two" }, model.node, skill.node, mode.node, missed.node, overlap.node),
       labelled("Budget of a run, in USD", budget, "A turn that has cost this much is ended."),
       labelled("Output schema", schema, "A JSON Schema of an object: the reply of each run is JSON that fits it."),
       el("label", { class: "checked" }, apart, el("span", null, "A work tree of its own", el("small", null, "Each new chat works on a branch and in a folder of its own.")))),
@@ -211,6 +212,28 @@ function zoneList() {
  */
 function select(label, choices, value) {
   const known = choices.some(([name]) => name === value) ? choices : [...choices, [value, value]];
-  const input = el("select", { class: "input" }, known.map(([name = "", shown = ""]) => el("option", { value: name, selected: name === value }, shown)));
+  const input = el("select", { class: "input" }, options(known, value));
   return { input, node: labelled(label, input) };
+}
+
+/**
+ * The modes of the chosen model's program; hidden where it has none.
+ * @param {HTMLSelectElement} model
+ * @param {string} value
+ */
+function modeSelect(model, value) {
+  const usual = ["", "The usual one"];
+  const choices = () => [usual, ...programOf(model.value).modes.map((mode) => [mode.id, mode.name])];
+  const { input, node } = select("Mode", choices(), value);
+  node.hidden = input.options.length === 1;
+  model.addEventListener("change", () => {
+    fill(input, options(choices(), input.value));
+    node.hidden = input.options.length === 1;
+  });
+  return { input, node };
+}
+
+/** @param {string[][]} choices @param {string} value */
+function options(choices, value) {
+  return choices.map(([name = "", shown = ""]) => el("option", { value: name, selected: name === value }, shown));
 }
