@@ -66,6 +66,8 @@ class Dispatcher:
         self._outdated: set[int] = set()
         """Chats whose task began before settings changed: it may apply an old budget."""
         self._unsubscribe: Callable[[], None] | None = None
+        self._changed = asyncio.Event()
+        """Set when a turn ends, begins to wait or goes on."""
 
     def start(self, chats: Iterable[ChatSummary]) -> None:
         """Schedule the prompts that wait in these chats, and all that follow."""
@@ -85,7 +87,7 @@ class Dispatcher:
             self._dispatch()
 
     async def stop(self, drain_seconds: float) -> None:
-        """Start nothing new, give running turns that long to end, then interrupt them."""
+        """Start nothing new, give turns at work that long to end, then interrupt all that run."""
         if self._unsubscribe:
             self._unsubscribe()
             self._unsubscribe = None
@@ -93,13 +95,25 @@ class Dispatcher:
         if self._releasing:
             self._releasing.cancel()
         self._waiting.clear()
-        if self._tasks:
-            await asyncio.wait(self._tasks.values(), timeout=drain_seconds)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(drain_seconds):
+                await self._wait_for_turns_at_work()
         for task in self._tasks.values():
             self._cancel(task)
         if self._tasks:
             await asyncio.wait(self._tasks.values())
         await self._approvals.close()
+
+    async def _wait_for_turns_at_work(self) -> None:
+        """Wait until each turn has ended, or waits for a person and will not end by itself."""
+        while not all(map(self._waits_for_person, self._tasks)):
+            self._changed.clear()
+            await self._changed.wait()
+
+    def _waits_for_person(self, chat_id: int) -> bool:
+        with suppress(AgentdError):  # it may be deleted by now
+            return bool(self._turns.get_summary(chat_id).asking)
+        return False
 
     def get_turn_status(self, chat_id: int) -> TurnStatus | None:
         """Return the status of this chat's running turn; None when none runs."""
@@ -188,6 +202,7 @@ class Dispatcher:
             task.cancel()
 
     def _on_task_done(self, chat_id: int, task: "asyncio.Task[None]") -> None:
+        self._changed.set()
         del self._tasks[chat_id]
         self._cancelled.discard(task)
         self._runners.pop(chat_id, None)
@@ -277,6 +292,7 @@ class Dispatcher:
         """
         if self._tasks.get(chat_id) is not task:
             return  # the turn has ended by now
+        self._changed.set()
         self._idle_waits[chat_id] = self._idle_waits.get(chat_id, 0) + (-1 if wanted else 1)
         if self._idle_waits[chat_id] > 0:
             self._busy.discard(chat_id)

@@ -204,7 +204,8 @@ class Settings(Struct, frozen=True):
         Meta(
             ge=0,
             le=3600,
-            description="The seconds that running turns may continue when the daemon stops.",
+            description="The seconds that running turns may continue when the daemon stops;"
+            " one that waits for a person's answer is ended at once.",
         ),
     ] = 30.0
 

@@ -59,6 +59,39 @@ def list_updates(services: Services) -> list[tuple[int, str]]:
     ]
 
 
+async def test_a_stop_does_not_wait_for_the_answer_of_a_person(layout):
+    """Its patience is for turns that can end by themselves."""
+    async with running_services(layout) as services:
+        dispatcher, _, number = await start(services, AskingEngine(PUSH))
+        await wait_for_questions(services, number)
+        async with asyncio.timeout(60):
+            await dispatcher.stop(3600)
+        assert services.chats.get_summary(number).outcome == "interrupted"
+
+
+async def test_a_stop_waits_for_a_turn_that_goes_on_until_it_asks(layout):
+    engine, may_ask = AskingEngine(PUSH), asyncio.Event()
+
+    async def run(assignment: TurnRequest, approver: Approver):
+        await may_ask.wait()
+        async for event in AskingEngine.run(engine, assignment, approver):
+            yield event
+
+    engine.run = run
+    async with running_services(layout) as services:
+        dispatcher, _, number = await start(services, engine)
+        await until(lambda: dispatcher.get_turn_status(number))
+        stopping = asyncio.create_task(dispatcher.stop(3600))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert not stopping.done()
+        may_ask.set()
+        async with asyncio.timeout(60):
+            await stopping
+        assert services.chats.get_summary(number).outcome == "interrupted"
+        assert engine.answers == []
+
+
 async def start(services: Services, engine: AskingEngine, **agent: object):
     dispatcher = build_dispatcher(services, engine, **agent)
     dispatcher.start(services.chats.list_summaries())

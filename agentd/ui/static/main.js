@@ -55,7 +55,9 @@ function followQuestions() {
 
 /** The document's icons and manifest are where they were, also once its address has another depth. */
 function fixAddresses() {
-  for (const one of /** @type {NodeListOf<HTMLLinkElement>} */ (document.querySelectorAll("link:not([rel=stylesheet], [rel=modulepreload])"))) one.setAttribute("href", one.href);
+  /** @type {NodeListOf<HTMLLinkElement>} */
+  const links = document.querySelectorAll("link:not([rel=stylesheet], [rel=modulepreload])");
+  for (const one of links) one.setAttribute("href", one.href);
 }
 
 async function main() {

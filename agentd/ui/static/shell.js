@@ -171,7 +171,8 @@ function buildNav(which) {
 /** @param {{ path: string, label: string, icon: string }} place */
 function navLink(place) {
   const within = PAGES.filter((one) => one.place?.within === place.path).map((one) => one.path);
-  const isCurrent = () => path.value === place.path || within.includes(path.value) || (place.path.split("/").length > 2 && path.value.startsWith(`${place.path}/`));
+  const isCurrent = () => path.value === place.path || within.includes(path.value)
+    || (place.path.split("/").length > 2 && path.value.startsWith(`${place.path}/`));
   return el("a", { class: "item", href: link(place.path), "aria-current": () => (isCurrent() ? "page" : null) },
     icon(place.icon), el("span", null, place.label),
     () => (place.path === "/inbox" && asking.value ? el("span", { class: "tally" }, asking.value) : null));

@@ -65,7 +65,8 @@ async function notify({ kind, chatId, id, title, body, answerable }) {
   const tag = kind === "question" ? `question ${chatId} ${id}` : `turn ${chatId}`; // a hidden tab uses the same: it is shown once
   const actions = answerable ? [{ action: "allow", title: "Allow" }, { action: "deny", title: "Deny" }] : [];
   const data = { chatId, id, url: `${new URL(base).pathname}${chatId}` };
-  const options = /** @type {NotificationOptions} */ ({ body, tag, silent, actions, icon: `${base}icon-192.png`, data }); // the types lack actions
+  // The types lack actions.
+  const options = /** @type {NotificationOptions} */ ({ body, tag, silent, actions, icon: `${base}icon-192.png`, data });
   for (let tries = 0; tries < 3; tries++) { // Chromium forgets one if the notifications are listed at that moment
     await worker.registration.showNotification(title, options);
     if ((await worker.registration.getNotifications({ tag })).length) break;
@@ -96,7 +97,8 @@ async function isOpen(chatId, id) {
 /** The browser gave up the subscription: make another, and tell the daemon. */
 async function renew() {
   const base = worker.registration.scope;
-  const [status, session] = await Promise.all(["api/me/push", "api/session"].map(async (path) => (await fetch(base + path, { cache: "no-store" })).json()));
+  const read = async (/** @type {string} */ path) => (await fetch(base + path, { cache: "no-store" })).json();
+  const [status, session] = await Promise.all([read("api/me/push"), read("api/session")]);
   if (!status.publicKey || !status.subscribed) return;
   const made = await worker.registration.pushManager.subscribe({ userVisibleOnly: true, applicationServerKey: status.publicKey });
   const { endpoint, keys } = made.toJSON();
@@ -132,7 +134,8 @@ async function answer(decision, title, { chatId, id, url }) {
     // it is not reached: told below
   }
   await worker.registration.showNotification(title, {
-    body: "Your answer did not arrive. Open the chat to answer.", tag: `unanswered ${chatId} ${id}`, icon: `${base}icon-192.png`, data: { chatId, id, url },
+    body: "Your answer did not arrive. Open the chat to answer.",
+    tag: `unanswered ${chatId} ${id}`, icon: `${base}icon-192.png`, data: { chatId, id, url },
   });
 }
 

@@ -99,7 +99,8 @@ function isEmpty({ total }) {
 /** @param {import("../core/signals.js").ReadonlySignal<number>} progress */
 function loading(progress) {
   return el("div", { class: "stack" },
-    el("p", { class: "nothing", role: "status", hidden: () => !progress.value }, () => `The history is read for the first time: ${Math.floor(progress.value * 100)} %`),
+    el("p", { class: "nothing", role: "status", hidden: () => !progress.value },
+      () => `The history is read for the first time: ${Math.floor(progress.value * 100)} %`),
     skeleton());
 }
 
@@ -121,7 +122,8 @@ function csvLink(question) {
 /** @param {import("../core/signals.js").ReadonlySignal<Question>} question */
 function groupings(question) {
   return el("div", { class: "seg fit", role: "group", "aria-label": "Group by" }, Object.entries(GROUPINGS).map(([by, label]) =>
-    el("button", { "aria-pressed": () => String(question.value.by === by), onclick: () => setQuery({ by: by === "model" ? null : by, rows: null }) }, label)));
+    el("button", { "aria-pressed": () => String(question.value.by === by),
+      onclick: () => setQuery({ by: by === "model" ? null : by, rows: null }) }, label)));
 }
 
 /** @param {import("../core/signals.js").ReadonlySignal<Question>} question */
@@ -148,8 +150,9 @@ function ranges(question) {
   return el("div", { class: "range" },
     () => (custom.value ? el("span", { class: "days" }, dayInput("from"), "–", dayInput("to")) : null),
     el("div", { class: "seg", role: "group", "aria-label": "Range" },
-      RANGES.map((days) => el("button", { "aria-pressed": () => String(!custom.value && question.value.days === days), onclick: () => choose(days) },
-        days === 365 ? "1 y" : `${days} d`)),
+      RANGES.map((days) =>
+        el("button", { "aria-pressed": () => String(!custom.value && question.value.days === days), onclick: () => choose(days) },
+          days === 365 ? "1 y" : `${days} d`)),
       el("button", { "aria-pressed": () => String(custom.value), onclick: () => (custom.value = true) }, "Custom")));
 }
 
@@ -164,7 +167,8 @@ function content(found, question) {
   const groupLabel = () => GROUPINGS[report.value.by].toLowerCase();
   const title = () => `${METRICS[question.value.metric].label} by ${groupLabel()}`;
   const metrics = el("div", { class: "seg", role: "group", "aria-label": "Bars show" }, Object.entries(METRICS).map(([name, { label }]) =>
-    el("button", { "aria-pressed": () => String(question.value.metric === name), onclick: () => setQuery({ show: name === "spend" ? null : name }) }, label)));
+    el("button", { "aria-pressed": () => String(question.value.metric === name),
+      onclick: () => setQuery({ show: name === "spend" ? null : name }) }, label)));
   return el("div", { class: "loaded" },
     el("div", null, () => figures(last.value)),
     chartCard({ title, controls: metrics, chart: () => stackedBars(report.value, question.value.metric) }),
@@ -187,17 +191,23 @@ function figures({ report, before }) {
   return el("div", { class: "figures" },
     figure("Spend", usd(total.cost), ["before: ", el("b", null, usd(was.cost))], spark((day) => day.cost)),
     figure("Tokens", compact(total.tokens.input + total.tokens.output),
-      [el("b", null, compact(total.tokens.input)), " in · ", el("b", null, compact(total.tokens.output)), " out"], spark((day) => day.tokens.input + day.tokens.output)),
-    figure("Turns", count(total.turns), failed ? [el("b", { class: "bad" }, `${count(failed)} failed`), ` · before: ${count(was.turns)}`] : ["before: ", el("b", null, count(was.turns))],
+      [el("b", null, compact(total.tokens.input)), " in · ", el("b", null, compact(total.tokens.output)), " out"],
+      spark((day) => day.tokens.input + day.tokens.output)),
+    figure("Turns", count(total.turns),
+      failed
+        ? [el("b", { class: "bad" }, `${count(failed)} failed`), ` · before: ${count(was.turns)}`]
+        : ["before: ", el("b", null, count(was.turns))],
       spark((day) => day.turns)),
     figure("Half of the turns within", total.turnSeconds ? shortSeconds(total.turnSeconds.p50) : "–",
-      total.turnSeconds ? ["p95 ", el("b", null, shortSeconds(total.turnSeconds.p95))] : ["no turn ended"], spark((day) => day.turnSeconds?.p50 ?? 0)),
+      total.turnSeconds ? ["p95 ", el("b", null, shortSeconds(total.turnSeconds.p95))] : ["no turn ended"],
+      spark((day) => day.turnSeconds?.p50 ?? 0)),
     figure("Tools used", compact(uses), favourite ? ["most: ", el("b", null, favourite[0])] : ["none"], null));
 }
 
 /** @param {Report} report */
 function tools({ total }) {
-  const rows = Object.entries(total.tools).map(([name, value]) => ({ name, value })).sort((one, other) => other.value - one.value || one.name.localeCompare(other.name));
+  const rows = Object.entries(total.tools).map(([name, value]) => ({ name, value }))
+    .sort((one, other) => other.value - one.value || one.name.localeCompare(other.name));
   if (!rows.length) return el("p", { class: "none" }, "No tool was used in these days.");
   const rest = rows.slice(TOOLS - 1);
   const shown = rows.length <= TOOLS ? rows
@@ -213,17 +223,22 @@ function rowTable(report) {
   const pages = computed(() => Math.max(1, Math.ceil(report.value.rows.length / ROWS)));
   const at = computed(() => Math.min(pages.value, Math.max(1, Math.trunc(Number(query.value.get("rows"))) || 1)));
   return el("section", { class: "card", "aria-label": "Rows" },
-    el("header", null, el("h2", null, () => `By ${GROUPINGS[report.value.by].toLowerCase()}`), el("small", { class: "num" }, () => count(report.value.rows.length)),
+    el("header", null, el("h2", null, () => `By ${GROUPINGS[report.value.by].toLowerCase()}`),
+      el("small", { class: "num" }, () => count(report.value.rows.length)),
       el("span", { class: "grow" }), () => pages.value < 2 ? null : el("span", { class: "pager" },
-        el("button", { class: "btn small", disabled: () => at.value <= 1, onclick: () => setQuery({ rows: String(at.peek() - 1) }) }, "Previous"),
-        el("span", { class: "num" }, () => `${count((at.value - 1) * ROWS + 1)}–${count(Math.min(at.value * ROWS, report.value.rows.length))}`),
-        el("button", { class: "btn small", disabled: () => at.value >= pages.value, onclick: () => setQuery({ rows: String(at.peek() + 1) }) }, "Next"))),
+        el("button", { class: "btn small", disabled: () => at.value <= 1, onclick: () => setQuery({ rows: String(at.peek() - 1) }) },
+          "Previous"),
+        el("span", { class: "num" },
+          () => `${count((at.value - 1) * ROWS + 1)}–${count(Math.min(at.value * ROWS, report.value.rows.length))}`),
+        el("button", { class: "btn small", disabled: () => at.value >= pages.value,
+          onclick: () => setQuery({ rows: String(at.peek() + 1) }) }, "Next"))),
     el("div", { class: "table", tabindex: 0, role: "region", "aria-label": "Rows as a table" }, () => {
       const { by, rows } = report.value;
       const ordered = by === "day" ? [...rows].reverse() : rows;
       return el("table", { class: "fold" },
         el("thead", null, el("tr", null, el("th", { scope: "col" }, GROUPINGS[by]),
-          ["Spend", "Tokens in", "Tokens out", "Turns", "Failed", "p50", "p95"].map((head) => el("th", { scope: "col", class: "r" }, head)))),
+          ["Spend", "Tokens in", "Tokens out", "Turns", "Failed", "p50", "p95"].map((head) =>
+            el("th", { scope: "col", class: "r" }, head)))),
         el("tbody", null, ordered.slice((at.value - 1) * ROWS, at.value * ROWS).map((row) => tableRow(by, row))));
     }));
 }
@@ -243,14 +258,17 @@ function tableRow(by, row) {
     el("td", { class: "fold-only" }, `${compact(row.tokens.input + row.tokens.output)} tokens`),
     el("td", { class: "r" }, count(row.turns), el("span", { class: "only-phone" }, row.turns === 1 ? " turn" : " turns")),
     el("td", { class: failed ? "r not-phone bad" : "r not-phone" }, count(failed)),
-    el("td", { class: "r not-phone" }, p50 === null ? "–" : shortSeconds(p50)), el("td", { class: "r not-phone" }, p95 === null ? "–" : shortSeconds(p95)));
+    el("td", { class: "r not-phone" }, p50 === null ? "–" : shortSeconds(p50)),
+    el("td", { class: "r not-phone" }, p95 === null ? "–" : shortSeconds(p95)));
 }
 
 /** @param {Report} report */
 function notes({ by, from, to, corrupt }) {
   return el("div", { class: "footnotes" },
-    el("p", null, `${fullDay(from)} to ${fullDay(to)}, days in UTC.`, by === "label" ? " A chat with several labels counts for each of them." : ""),
+    el("p", null, `${fullDay(from)} to ${fullDay(to)}, days in UTC.`,
+      by === "label" ? " A chat with several labels counts for each of them." : ""),
     corrupt.length ? el("details", null,
       el("summary", null, `${counted(corrupt.length, "chat")} not counted in full`),
-      el("ul", null, corrupt.slice(0, ROWS).map(({ chatId, problem }) => el("li", null, el("a", { href: link(`/${chatId}`) }, `Chat ${chatId}`), `: ${problem}`)))) : null);
+      el("ul", null, corrupt.slice(0, ROWS).map(({ chatId, problem }) =>
+        el("li", null, el("a", { href: link(`/${chatId}`) }, `Chat ${chatId}`), `: ${problem}`)))) : null);
 }

@@ -138,8 +138,10 @@ export function timeLines(report) {
   return {
     kind: "lines", format: shortSeconds, steps: STEPS, places: days.map((day) => placeOf([day])),
     series: [
-      { name: "Half of the turns (p50)", values: days.map((day) => known.get(day)?.p50 ?? null), note: turnSeconds ? shortSeconds(turnSeconds.p50) : "–" },
-      { name: "95 of 100 (p95)", values: days.map((day) => known.get(day)?.p95 ?? null), note: turnSeconds ? shortSeconds(turnSeconds.p95) : "–" },
+      { name: "Half of the turns (p50)", values: days.map((day) => known.get(day)?.p50 ?? null),
+        note: turnSeconds ? shortSeconds(turnSeconds.p50) : "–" },
+      { name: "95 of 100 (p95)", values: days.map((day) => known.get(day)?.p95 ?? null),
+        note: turnSeconds ? shortSeconds(turnSeconds.p95) : "–" },
     ],
   };
 }

@@ -45,7 +45,8 @@ export function page(params) {
   const row = computed(() => chats.value.get(chatId));
   const title = computed(() => row.value?.title ?? chat.work.value?.chat.title ?? "Chat");
   const status = computed(() => describeStatus(chat));
-  const scroll = el("div", { class: "scroll script-scroll", tabindex: 0, role: "log", "aria-label": "Messages", "aria-live": "off", "data-own-place": "" });
+  const scroll = el("div", { class: "scroll script-scroll", tabindex: 0, role: "log", "aria-label": "Messages", "aria-live": "off",
+    "data-own-place": "" });
   const fresh = signal(0);
 
   /** @param {string} text @param {boolean} [now] @param {string} [notBefore] @param {{ outputSchema?: object }} [demand] */
@@ -80,7 +81,10 @@ export function page(params) {
   }
 
   async function stop() {
-    const yes = await confirm({ title: "Stop this turn?", text: "What it started is ended, and the queue is put on hold until you continue it.", action: "Stop", danger: true });
+    const yes = await confirm({
+      title: "Stop this turn?", text: "What it started is ended, and the queue is put on hold until you continue it.",
+      action: "Stop", danger: true,
+    });
     if (yes) await post(`/api/chat/${chatId}/stop`).catch(toastError);
   }
 
@@ -94,15 +98,18 @@ export function page(params) {
     onsend: (text, now, notBefore) => void sendPrompt(text, now, notBefore, schema.take()),
     note: () => (chat.working.value || chat.queue.value.length ? `goes to place ${chat.queue.value.length + 1}` : ""),
     tools: [
-      menuButton({ class: "btn plain small", changes: "manager", "aria-label": () => `Model: ${label()}` }, [el("span", { class: "clip" }, () => label()), icon("down")], async () => {
-        const { keepMode, modeItems, modelItems } = await import("./choice_menus.js");
-        const { model, mode } = settings.peek() ?? { model: "", mode: "" };
-        return [
-          ...modelItems(model, (other) => void change({ model: other, ...(mode ? { mode: keepMode(other, mode) } : {}) })),
-          ...modeItems(model, mode, (other) => void change({ mode: other })), null, schema.item(),
-        ];
-      }),
-      menuButton({ class: "btn plain small", changes: "manager", "aria-label": "Skill", hidden: () => !skills.value.skills.length }, [el("span", { class: "clip" }, () => skillLabel(settings.value?.skill)), icon("down")],
+      menuButton({ class: "btn plain small", changes: "manager", "aria-label": () => `Model: ${label()}` },
+        [el("span", { class: "clip" }, () => label()), icon("down")],
+        async () => {
+          const { keepMode, modeItems, modelItems } = await import("./choice_menus.js");
+          const { model, mode } = settings.peek() ?? { model: "", mode: "" };
+          return [
+            ...modelItems(model, (other) => void change({ model: other, ...(mode ? { mode: keepMode(other, mode) } : {}) })),
+            ...modeItems(model, mode, (other) => void change({ mode: other })), null, schema.item(),
+          ];
+        }),
+      menuButton({ class: "btn plain small", changes: "manager", "aria-label": "Skill", hidden: () => !skills.value.skills.length },
+        [el("span", { class: "clip" }, () => skillLabel(settings.value?.skill)), icon("down")],
         async () => (await import("./choice_menus.js")).skillItems(settings.peek()?.skill ?? "", (skill) => void change({ skill }))),
       schema.button,
       limitHint(() => programOf(settings.value?.model ?? "").limits),
@@ -143,7 +150,10 @@ export function page(params) {
     turnList(chat, (prompt) => void sendPrompt(prompt)),
     questions,
     el("div", { class: "notify-row" }, () => (chat.questions.value.length ? el("span", null, notifyButton()) : null)),
-    () => chat.work.value && !chat.messages.value.length && !chat.working.value && !chat.queue.value.length ? el("div", { class: "empty" }, icon("chat"), el("h2", null, "Nothing here yet"), el("p", null, "Write what the agent should do.")) : null);
+    () => chat.work.value && !chat.messages.value.length && !chat.working.value && !chat.queue.value.length
+      ? el("div", { class: "empty" },
+        icon("chat"), el("h2", null, "Nothing here yet"), el("p", null, "Write what the agent should do."))
+      : null);
   scroll.append(script);
 
   // Follow the end while one is there; count what comes meanwhile elsewhere.
@@ -289,8 +299,13 @@ export function page(params) {
   const actions = () => Promise.all([read, whenRead()]).then(requireRow).then(() => chatItems(chatId, title.peek(), [
     { label: "Find in this chat", icon: "search", hint: "Ctrl F", onselect: () => void find() },
     { label: "Changes", icon: "branch", checked: panel.peek() === "changes", onselect: () => showPanel("changes") },
-    settings.peek()?.worktree === false && { label: "Work in a tree of its own", icon: "copy", changes: "manager", disabled: chat.working.peek(), onselect: () => void change({ worktree: true }).then(() => showPanel("changes")) },
-    { label: "Keep processes after a turn", icon: "terminal", note: "What runs in the background goes on", toggles: true, checked: Boolean(settings.peek()?.keepProcesses), changes: "manager", onselect: () => void change({ keepProcesses: !settings.peek()?.keepProcesses }) },
+    settings.peek()?.worktree === false && {
+      label: "Work in a tree of its own", icon: "copy", changes: "manager", disabled: chat.working.peek(),
+      onselect: () => void change({ worktree: true }).then(() => showPanel("changes")),
+    },
+    { label: "Keep processes after a turn", icon: "terminal", note: "What runs in the background goes on", changes: "manager",
+      toggles: true, checked: Boolean(settings.peek()?.keepProcesses),
+      onselect: () => void change({ keepProcesses: !settings.peek()?.keepProcesses }) },
     { label: "Details", icon: "info", checked: isShown(panel.peek()), onselect: () => showPanel(panel.peek() ? "none" : "details") },
     null,
   ]));
@@ -303,14 +318,20 @@ export function page(params) {
         el("span", { class: "chips not-phone" }, () => labelChips(row.value?.labels ?? [])),
         el("span", { class: "grow" }),
         () => stateTag(status.value, "not-phone"),
-        () => (chat.working.value ? el("button", { class: "btn plain stop small", changes: "manager", title: "Stop (Esc)", "aria-label": "Stop", onclick: () => void stop() }, icon("stop"), el("span", { class: "not-phone" }, "Stop")) : null),
+        () => (chat.working.value
+          ? el("button", { class: "btn plain stop small", changes: "manager", title: "Stop (Esc)", "aria-label": "Stop",
+            onclick: () => void stop() }, icon("stop"), el("span", { class: "not-phone" }, "Stop"))
+          : null),
         menuButton({ class: "btn plain icon", "aria-label": "More" }, [icon("more")], actions)),
       () => finder.value?.node ?? null,
       () => chat.error.value
         ? failure(chat.error.value, () => void chat.load())
         : scroll,
       el("div", { class: "low" },
-        () => (fresh.value || chat.later.value ? el("button", { class: "btn small jump", onclick: () => void toLast() }, icon("down"), fresh.value ? `${fresh.value} new` : "To the end") : null),
+        () => (fresh.value || chat.later.value
+          ? el("button", { class: "btn small jump", onclick: () => void toLast() },
+            icon("down"), fresh.value ? `${fresh.value} new` : "To the end")
+          : null),
         () => background.value,
         queue.node,
         writer.node,

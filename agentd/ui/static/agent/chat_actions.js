@@ -64,7 +64,10 @@ async function trash(chatId, force = false) {
     await sendInOrder(`chat ${chatId}`, () => remove(`/api/chats/${chatId}${force ? "?force=true" : ""}`));
   } catch (error) {
     if (!force && error instanceof ApiError && error.status === 409 && error.message.includes("would be lost")) {
-      const yes = await confirm({ title: "Lose its changes?", text: `${error.message}. Merge or keep them first, in the chat's changes.`, action: "Delete with its changes", danger: true });
+      const yes = await confirm({
+        title: "Lose its changes?", text: `${error.message}. Merge or keep them first, in the chat's changes.`,
+        action: "Delete with its changes", danger: true,
+      });
       if (yes) await trash(chatId, true);
       return;
     }

@@ -187,7 +187,10 @@ export function followChat(chatId, { isAtEnd, keepPlace }) {
   const questions = computed(() => approvals.value.filter((one) => one.chatId === chatId));
   const working = computed(() => work.value?.state === "processing" || Boolean(work.value?.turn));
   const turns = computed(() => groupTurns(messages.value));
-  return { chatId, work, revealed, messages, queue, growing, earlier, later, error, questions, working, turns, load, loadEarlier, loadLater, refresh };
+  return {
+    chatId, work, revealed, messages, queue, growing, earlier, later, error, questions, working, turns,
+    load, loadEarlier, loadLater, refresh,
+  };
 }
 
 /**

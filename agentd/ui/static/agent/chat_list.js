@@ -34,7 +34,8 @@ export function chatList() {
   onEnd(() => clearInterval(timer));
   const body = el("div", { class: "chats" });
   list(body, () => groups.value, (group) => group.name, (group) => {
-    const rows = windowedRows(() => group.value.chats, (chat) => el("li", { class: "chat-row", "data-chat": chat.peek().chatId }, row(chat, minute), rowMenu(chat)));
+    const rows = windowedRows(() => group.value.chats, (chat) =>
+      el("li", { class: "chat-row", "data-chat": chat.peek().chatId }, row(chat, minute), rowMenu(chat)));
     const name = group.peek().name;
     return el("section", null,
       el("h2", { class: "group" }, name === "Needs you" ? el("b", null, name) : name,
@@ -89,7 +90,8 @@ function windowedRows(members, render) {
     if (first === now.first && last === now.last) return;
     const shown = new Set(untracked(members).slice(first, last).map((chat) => String(chat.chatId)));
     const focused = document.activeElement?.closest("li");
-    if (focused?.parentElement === rows && !shown.has(focused.dataset["chat"] ?? "")) scroller.focus({ preventScroll: true }); // its keys go on scrolling
+    const isGone = focused?.parentElement === rows && !shown.has(focused.dataset["chat"] ?? "");
+    if (isGone) scroller.focus({ preventScroll: true }); // its keys go on scrolling
     range.value = { first, last };
   }
 
@@ -172,7 +174,8 @@ function moreButton() {
 function rowMenu(chat) {
   /** @type {HTMLButtonElement} */
   const button = el("button", {
-    class: "btn plain icon small row-menu", "aria-haspopup": "menu", "aria-expanded": "false", "aria-label": "Chat actions", title: () => chat.value.title,
+    class: "btn plain icon small row-menu", "aria-haspopup": "menu", "aria-expanded": "false", "aria-label": "Chat actions",
+    title: () => chat.value.title,
     onclick: async () => {
       if (button.getAttribute("aria-expanded") === "true") return closeMenu();
       const { chatItems } = await import("./chat_actions.js");

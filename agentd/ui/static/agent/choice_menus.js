@@ -14,7 +14,9 @@ export function modelItems(chosen, choose) {
   return [
     { label: other, checked: chosen === "", onselect: () => choose("") },
     ...all.map((model) => ({
-      label: model.name, note: model.problem || windowsText(tightWindows(model.program.limits)) || [model.engine, model.supplier].filter(Boolean).join(" · "),
+      label: model.name,
+      note: model.problem || windowsText(tightWindows(model.program.limits))
+        || [model.engine, model.supplier].filter(Boolean).join(" · "),
       checked: chosen === model.name, disabled: !model.available, onselect: () => choose(model.name),
     })),
   ];
@@ -32,7 +34,9 @@ export function modeItems(model, chosen, choose) {
   return [
     null,
     { label: "Usual mode", checked: chosen === "", onselect: () => choose("") },
-    ...modes.map((mode) => ({ label: `Mode: ${mode.name}`, note: mode.description, checked: chosen === mode.id, onselect: () => choose(mode.id) })),
+    ...modes.map((mode) => ({
+      label: `Mode: ${mode.name}`, note: mode.description, checked: chosen === mode.id, onselect: () => choose(mode.id),
+    })),
   ];
 }
 
@@ -53,6 +57,8 @@ export function keepMode(model, mode) {
 export function skillItems(chosen, choose) {
   return [
     { label: "No skill", checked: !chosen || chosen === "none", onselect: () => choose("") },
-    ...skills.peek().skills.map((skill) => ({ label: skill.name, note: skill.description, checked: chosen === skill.name, onselect: () => choose(skill.name) })),
+    ...skills.peek().skills.map((skill) => ({
+      label: skill.name, note: skill.description, checked: chosen === skill.name, onselect: () => choose(skill.name),
+    })),
   ];
 }

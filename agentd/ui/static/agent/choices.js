@@ -13,7 +13,9 @@ import { effect, signal } from "../core/signals.js";
 
 const NOTHING_TOLD = /** @type {ProgramState} */ ({ limits: [], modes: [] });
 
-export const models = signal(/** @type {Pick<Models, "models" | "default" | "defaultEngine">} */ ({ models: [], default: "", defaultEngine: { engine: "", program: NOTHING_TOLD } }));
+export const models = signal(/** @type {Pick<Models, "models" | "default" | "defaultEngine">} */ ({
+  models: [], default: "", defaultEngine: { engine: "", program: NOTHING_TOLD },
+}));
 export const skills = signal(/** @type {Pick<Skills, "skills" | "default">} */ ({ skills: [], default: "" }));
 let areRead = false;
 
@@ -46,7 +48,8 @@ export async function loadChoices() {
  */
 export async function keepKnown({ model, skill }) {
   if ((model || skill) && !areRead) await readChoices();
-  const isKnown = (/** @type {string | undefined} */ name, /** @type {readonly { name: string }[]} */ all) => all.some((one) => one.name === name);
+  const isKnown = (/** @type {string | undefined} */ name, /** @type {readonly { name: string }[]} */ all) =>
+    all.some((one) => one.name === name);
   return {
     ...(model && isKnown(model, models.peek().models) ? { model } : {}),
     ...(skill && isKnown(skill, skills.peek().skills) ? { skill } : {}),
@@ -95,12 +98,15 @@ export function limitHint(windows) {
  * The schema that the reply to the next prompt has to fit, and how to choose it: a button, which a
  * phone has no place for until there is a schema, and an entry of a menu. The dialog is loaded once
  * it is wanted.
- * @returns {{ button: HTMLElement, item: () => import("../parts/menu.js").Item, take: () => { outputSchema?: object } }} `take` returns the schema once
+ * @returns {{ button: HTMLElement, item: () => import("../parts/menu.js").Item, take: () => { outputSchema?: object } }}
+ *   `take` returns the schema once
  */
 export function schemaHolder() {
   const chosen = signal("");
-  const button = el("button", { class: () => `btn plain small${chosen.value ? "" : " not-phone"}`, type: "button", "aria-label": "Output schema", "aria-pressed": () => String(chosen.value !== ""), title: "The reply to the next prompt is JSON that fits a schema",
-    onclick: () => void choose() }, () => (chosen.value ? icon("check") : null), "{ }");
+  const button = el("button", { class: () => `btn plain small${chosen.value ? "" : " not-phone"}`, type: "button",
+    "aria-label": "Output schema", title: "The reply to the next prompt is JSON that fits a schema",
+    "aria-pressed": () => String(chosen.value !== ""), onclick: () => void choose() },
+    () => (chosen.value ? icon("check") : null), "{ }");
 
   async function choose() {
     const { askSchema, NONE } = await import("./output_schema.js");
@@ -114,6 +120,9 @@ export function schemaHolder() {
     return text ? { outputSchema: JSON.parse(text) } : {};
   }
 
-  const item = () => ({ label: "Output schema…", note: "The next reply is JSON that fits it", toggles: true, checked: chosen.peek() !== "", onselect: () => void choose() });
+  const item = () => ({
+    label: "Output schema…", note: "The next reply is JSON that fits it",
+    toggles: true, checked: chosen.peek() !== "", onselect: () => void choose(),
+  });
   return { button, item, take };
 }

@@ -33,7 +33,8 @@ export function findBar(chat, { scroll, leaveEnd, close }) {
   const state = signal(/** @type {"idle" | "busy" | "ready" | "cut" | ApiError} */ ("idle"));
   const chosen = signal(-1);
   const here = () => matches.peek()[chosen.peek()]?.messageId ?? 0;
-  const input = el("input", { class: "find", type: "search", "aria-label": "Find in this chat", placeholder: "Find in this chat", autocomplete: "off", autofocus: true, enterkeyhint: "search" });
+  const input = el("input", { class: "find", type: "search", "aria-label": "Find in this chat", placeholder: "Find in this chat",
+    autocomplete: "off", autofocus: true, enterkeyhint: "search" });
   /** @type {AbortController | null} */
   let searching = null;
   /** @type {ReturnType<typeof setTimeout> | undefined} */
@@ -129,8 +130,10 @@ export function findBar(chat, { scroll, leaveEnd, close }) {
 
   const node = el("search", { class: "findbar" }, icon("search"), input,
     el("span", { class: "state", role: "status" }, () => describe(state.value, matches.value.length, chosen.value)),
-    el("button", { class: "btn plain icon small", "aria-label": "Previous match", disabled: () => !matches.value.length, onclick: () => step(-1) }, icon("up")),
-    el("button", { class: "btn plain icon small", "aria-label": "Next match", disabled: () => !matches.value.length, onclick: () => step(1) }, icon("down")),
+    el("button", { class: "btn plain icon small", "aria-label": "Previous match", disabled: () => !matches.value.length,
+      onclick: () => step(-1) }, icon("up")),
+    el("button", { class: "btn plain icon small", "aria-label": "Next match", disabled: () => !matches.value.length,
+      onclick: () => step(1) }, icon("down")),
     el("button", { class: "btn plain icon small", "aria-label": "Stop finding", onclick: close }, icon("close")));
   return { node, focus: () => { input.focus(); input.select(); } };
 }
@@ -235,7 +238,8 @@ export function rangesOf(element, words) {
   const where = lower.length === text.length ? lower : text; // else places would be wrong
   /** @type {Range[]} */
   const ranges = [];
-  for (let at = wanted ? where.indexOf(wanted) : -1; at >= 0 && ranges.length < MOST_RANGES; at = where.indexOf(wanted, at + wanted.length)) {
+  let at = wanted ? where.indexOf(wanted) : -1;
+  for (; at >= 0 && ranges.length < MOST_RANGES; at = where.indexOf(wanted, at + wanted.length)) {
     const range = document.createRange();
     const [first, start] = pieces.findLast(([, begin]) => begin <= at) ?? [];
     const [end, stop] = pieces.findLast(([, begin]) => begin < at + wanted.length) ?? [];

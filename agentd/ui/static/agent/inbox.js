@@ -38,7 +38,9 @@ export function page() {
       () => {
         if (loading.value === "loading") return skeleton(5);
         if (loading.value !== "ready") return failure(loading.value, () => void loadChats());
-        return nothing.value ? emptyState("inbox", "Nothing needs you", "Questions of the agent, failures and finished chats that you have not seen appear here.") : null;
+        if (!nothing.value) return null;
+        return emptyState("inbox", "Nothing needs you",
+          "Questions of the agent, failures and finished chats that you have not seen appear here.");
       },
       questions, section("Failed", failed), section("Waiting or on hold", paused), section("Finished, unseen", finished))),
   };
@@ -47,7 +49,8 @@ export function page() {
 /** @param {(chat: Chat) => boolean} wanted */
 function rows(wanted) {
   // Times compare as text.
-  return [...chats.value.values()].filter(wanted).sort((one, other) => Number(one.updatedAt < other.updatedAt) - Number(one.updatedAt > other.updatedAt));
+  return [...chats.value.values()].filter(wanted)
+    .sort((one, other) => Number(one.updatedAt < other.updatedAt) - Number(one.updatedAt > other.updatedAt));
 }
 
 /**
@@ -64,8 +67,9 @@ function section(title, members) {
   return () => (members.value.length ? el("section", { class: "card rows" }, el("header", null, el("h2", null, title)),
     el("ul", null, members.value.slice(0, shown.value).map((chat) => {
       const { dot: kind, why } = stateOf(chat);
-      return el("li", null, el("a", { class: "item", "data-id": chat.chatId, href: link(`/${chat.chatId}`) }, el("span", { class: `dot ${kind}` }),
-        el("span", { class: "name" }, chat.title), el("time", { datetime: chat.updatedAt, title: fullTime(chat.updatedAt) }, shortTime(chat.updatedAt)),
+      return el("li", null, el("a", { class: "item", "data-id": chat.chatId, href: link(`/${chat.chatId}`) },
+        el("span", { class: `dot ${kind}` }), el("span", { class: "name" }, chat.title),
+        el("time", { datetime: chat.updatedAt, title: fullTime(chat.updatedAt) }, shortTime(chat.updatedAt)),
         why ? el("span", { class: `why ${kind}` }, why) : null));
     })), members.value.length > shown.value || (members.value.length >= KNOWN && next.value !== null)
       ? el("button", { class: "btn more", onclick: () => void showMore().catch(toastError) }, `Show ${AT_ONCE} more`)

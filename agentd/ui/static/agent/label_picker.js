@@ -28,10 +28,12 @@ export function pickLabels(chatId) {
       const mark = el("i");
       mark.style.background = label.peek().color;
       return el("li", null, el("label", null,
-        el("input", { type: "checkbox", changes: "manager", checked: () => mine.value.includes(name), onchange: () => void toggleLabel(chatId, name) }),
+        el("input", { type: "checkbox", changes: "manager", checked: () => mine.value.includes(name),
+          onchange: () => void toggleLabel(chatId, name) }),
         el("span", { class: "chip" }, mark, name)));
     });
-    const filter = el("input", { class: "input", type: "search", autofocus: true, "aria-label": "Filter labels", placeholder: `Filter ${labels.peek().length} labels`,
+    const filter = el("input", { class: "input", type: "search", autofocus: true, "aria-label": "Filter labels",
+      placeholder: `Filter ${labels.peek().length} labels`,
       oninput: (/** @type {any} */ event) => (wanted.value = event.target.value.trim().toLowerCase()) });
     const body = el("div", { class: "stack" }, filter, rows, el("p", { class: "nothing", role: "status" }, () => {
       if (!found.value.length) return "No label matches.";

@@ -41,7 +41,8 @@ export function page() {
     event.preventDefault();
     const form = new FormData(/** @type {HTMLFormElement} */ (event.target));
     const field = (/** @type {string} */ name) => String(form.get(name) ?? "").trim();
-    if (!busy.peek()) void signIn(byCode.peek() ? { code: field("code") } : { user: field("user"), password: String(form.get("password") ?? "") });
+    if (busy.peek()) return;
+    void signIn(byCode.peek() ? { code: field("code") } : { user: field("user"), password: String(form.get("password") ?? "") });
   }
 
   if (carried) {
@@ -55,7 +56,8 @@ export function page() {
       el("h1", null, "Sign in"),
       el("p", { class: "host" }, location.host),
       () => byCode.value
-        ? [labelled("One-time code", { name: "code", autocomplete: "one-time-code", spellcheck: "false", class: "input mono", value: carried ?? "" }),
+        ? [labelled("One-time code", { name: "code", autocomplete: "one-time-code", spellcheck: "false", class: "input mono",
+          value: carried ?? "" }),
           el("p", { class: "hint" }, "An administrator makes one: ", el("code", null, "agentd login-code"))]
         : [labelled("Name", { name: "user", autocomplete: "username", autocapitalize: "none", spellcheck: "false" }),
           labelled("Password", { name: "password", type: "password", autocomplete: "current-password" })],

@@ -26,7 +26,10 @@ export function page() {
     store.write("new model", model.peek() || null);
     store.write("new skill", skill.peek() || null);
     store.write("new work tree", apart.peek() || null);
-    const created = await send({ chatId: null, text, model: model.peek(), skill: skill.peek(), mode: mode.peek(), worktree: apart.peek(), notBefore, ...schema.take() });
+    const created = await send({
+      chatId: null, text, model: model.peek(), skill: skill.peek(), mode: mode.peek(), worktree: apart.peek(), notBefore,
+      ...schema.take(),
+    });
     if (here && created?.chatId && location.pathname === link("/")) await navigate(`/${created.chatId}`);
     here = false;
   }
@@ -35,7 +38,8 @@ export function page() {
     draft: "new", placeholder: "Describe the task…", label: "The first prompt", autofocus: true,
     onsend: (text, _, notBefore) => void begin(text, notBefore),
     tools: [
-      menuButton({ class: "btn plain small", "aria-label": () => `Model: ${modelLabel(model.value, mode.value)}` }, [el("span", { class: "clip" }, () => modelLabel(model.value, mode.value)), icon("down")],
+      menuButton({ class: "btn plain small", "aria-label": () => `Model: ${modelLabel(model.value, mode.value)}` },
+        [el("span", { class: "clip" }, () => modelLabel(model.value, mode.value)), icon("down")],
         async () => {
           const { keepMode, modeItems, modelItems } = await import("./choice_menus.js");
           return [
@@ -46,10 +50,13 @@ export function page() {
             ...modeItems(model.peek(), mode.peek(), (name) => (mode.value = name)), null, schema.item(),
           ];
         }),
-      menuButton({ class: "btn plain small", "aria-label": "Skill", hidden: () => !skills.value.skills.length }, [el("span", { class: "clip" }, () => skill.value || "No skill"), icon("down")],
+      menuButton({ class: "btn plain small", "aria-label": "Skill", hidden: () => !skills.value.skills.length },
+        [el("span", { class: "clip" }, () => skill.value || "No skill"), icon("down")],
         async () => (await import("./choice_menus.js")).skillItems(skill.peek(), (name) => (skill.value = name))),
-      el("button", { class: "btn plain small", type: "button", "aria-label": "Work tree", "aria-pressed": () => String(apart.value), title: "Work on a branch and in a folder of its own, apart from the workspace",
-        onclick: () => (apart.value = !apart.peek()) }, () => icon(apart.value ? "check" : "branch"), el("span", { class: "not-phone" }, "Work tree")),
+      el("button", { class: "btn plain small", type: "button", "aria-label": "Work tree",
+        title: "Work on a branch and in a folder of its own, apart from the workspace",
+        "aria-pressed": () => String(apart.value), onclick: () => (apart.value = !apart.peek()) },
+        () => icon(apart.value ? "check" : "branch"), el("span", { class: "not-phone" }, "Work tree")),
       schema.button,
       limitHint(() => programOf(model.value).limits),
     ],
@@ -57,7 +64,9 @@ export function page() {
   // Browsers heed the attribute only while the document loads.
   if (matchMedia("(hover: hover)").matches) queueMicrotask(() => writer.input.focus());
   const body = el("div", { class: "frame" },
-    el("header", { class: "bar only-phone" }, el("a", { class: "btn plain icon", href: link("/chats"), "aria-label": "Back to the chats" }, icon("back")), el("span", { class: "grow" })),
+    el("header", { class: "bar only-phone" },
+      el("a", { class: "btn plain icon", href: link("/chats"), "aria-label": "Back to the chats" }, icon("back")),
+      el("span", { class: "grow" })),
     el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "New chat" },
       el("div", { class: "begin" },
         el("h1", null, "What should the agent do?"),
@@ -66,6 +75,9 @@ export function page() {
           el("span", { class: "grow" }, one.text, el("small", null, one.failed || "Waits until agentd answers")),
           one.failed ? el("button", { class: "btn small", onclick: () => sendAgain(one.key) }, "Retry") : null,
           el("button", { class: "btn plain small", onclick: () => discard(one.key) }, "Discard"))),
-        may("manager") ? el("div", { class: "ideas" }, IDEAS.map((idea) => el("button", { class: "btn small", onclick: () => writer.insert(idea) }, idea))) : null)));
+        may("manager")
+          ? el("div", { class: "ideas" },
+            IDEAS.map((idea) => el("button", { class: "btn small", onclick: () => writer.insert(idea) }, idea)))
+          : null)));
   return { title: "New chat", body };
 }

@@ -10,7 +10,8 @@ import * as store from "../core/store.js";
 import { keepKnown } from "./choices.js";
 
 /**
- * @typedef {{ key: string, chatId: number | null, text: string, model?: string, skill?: string, mode?: string, worktree?: boolean, notBefore?: string, outputSchema?: object, failed?: string }} Outgoing
+ * @typedef {{ key: string, chatId: number | null, text: string, model?: string, skill?: string, mode?: string, worktree?: boolean,
+ *   notBefore?: string, outputSchema?: object, failed?: string }} Outgoing
  */
 
 const RETRY = 3000;
@@ -87,7 +88,9 @@ async function deliverAll() {
 async function deliverOne({ chatId, text, model, skill, mode, worktree, notBefore, outputSchema, key }) {
   const wishes = { ...(notBefore ? { notBefore } : {}), ...(outputSchema ? { outputSchema } : {}) };
   if (chatId !== null) return post(`/api/chat/${chatId}/send`, { prompt: text, ...(model ? { model } : {}), ...wishes }, key);
-  return post("/api/chats", { prompt: text, title: titleOf(text), ...await keepKnown({ model, skill }), ...(mode ? { mode } : {}), ...(worktree ? { worktree } : {}), ...wishes }, key);
+  const known = await keepKnown({ model, skill });
+  const chosen = { ...known, ...(mode ? { mode } : {}), ...(worktree ? { worktree } : {}) };
+  return post("/api/chats", { prompt: text, title: titleOf(text), ...chosen, ...wishes }, key);
 }
 
 /**

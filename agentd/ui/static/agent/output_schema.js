@@ -31,8 +31,11 @@ export function askSchema(before) {
     return [
       el("form", { onsubmit: submit },
         el("label", { class: "labelled" }, el("span", null, "JSON Schema"), input,
-          el("small", null, "The reply to the next prompt is JSON that fits this schema of an object; a turn whose reply does not has failed. Suppliers want additionalProperties: false in every object.")),
-        el("div", { class: "failure", role: "alert", hidden: () => !problem.value }, icon("warning"), el("span", null, () => problem.value)),
+          el("small", null,
+            "The reply to the next prompt is JSON that fits this schema of an object; a turn whose reply does not has failed. ",
+            "Suppliers want additionalProperties: false in every object.")),
+        el("div", { class: "failure", role: "alert", hidden: () => !problem.value },
+          icon("warning"), el("span", null, () => problem.value)),
         el("footer", null,
           before ? el("button", { class: "btn", type: "button", onclick: () => close(NONE) }, "No schema") : null,
           el("button", { class: "btn", type: "button", onclick: () => close() }, "Cancel"),

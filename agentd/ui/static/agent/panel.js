@@ -71,7 +71,8 @@ function details(chat) {
       ["Processes", work.settings.keepProcesses ? "go on after a turn" : ""],
       ["Created", fullTime(work.chat.createdAt)],
     ];
-    return el("dl", { class: "kv" }, rows.filter(([, value]) => value).flatMap(([name, value]) => [el("dt", null, name), el("dd", null, value)]));
+    return el("dl", { class: "kv" },
+      rows.filter(([, value]) => value).flatMap(([name, value]) => [el("dt", null, name), el("dd", null, value)]));
   });
 }
 
@@ -79,5 +80,6 @@ function details(chat) {
 function outline(chat) {
   return el("section", { class: "sect" }, el("h2", null, "Prompts"),
     () => el("ol", { class: "outline" }, chat.turns.value.filter((turn) => turn.prompt).map((turn) => el("li", null,
-      el("button", { dir: "auto", onclick: () => document.getElementById(`m${turn.key}`)?.scrollIntoView({ block: "start" }) }, turn.prompt?.content.split("\n", 1)[0])))));
+      el("button", { dir: "auto", onclick: () => document.getElementById(`m${turn.key}`)?.scrollIntoView({ block: "start" }) },
+        turn.prompt?.content.split("\n", 1)[0])))));
 }

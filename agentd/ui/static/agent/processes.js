@@ -37,7 +37,8 @@ function makeList(chatId) {
     }
   }
   void load();
-  const timer = setInterval(() => shown.peek() && processes.peek().some((one) => one.id === shown.peek() && one.running) && void load(), AGAIN);
+  const isRunning = () => processes.peek().some((one) => one.id === shown.peek() && one.running);
+  const timer = setInterval(() => shown.peek() && isRunning() && void load(), AGAIN);
   const ends = [live.on("processesUpdate", (id) => id === chatId && void load()), live.onInterruption(() => void load())];
   onEnd(() => {
     clearInterval(timer);
@@ -54,10 +55,14 @@ function makeList(chatId) {
     return el("li", { class: () => `process${one.value.running ? "" : " ended"}` },
       el("div", { class: "line" },
         el("span", { class: () => `dot ${one.value.running ? "run" : one.value.exitCode ? "bad" : "off"}` }),
-        el("button", { class: "name", "aria-expanded": () => String(open()), title: command, onclick: () => (shown.value = shown.peek() === id ? 0 : id) },
+        el("button", { class: "name", "aria-expanded": () => String(open()), title: command,
+          onclick: () => (shown.value = shown.peek() === id ? 0 : id) },
           el("code", null, command)),
         el("span", { class: "how", title: () => fullTime(one.value.endedAt ?? one.value.startedAt) }, () => describe(one.value)),
-        () => (one.value.running ? el("button", { class: "btn plain icon small", changes: "manager", "aria-label": `Stop ${command}`, title: "Stop", onclick: () => stop(one.peek()) }, icon("stop")) : null)),
+        () => (one.value.running
+          ? el("button", { class: "btn plain icon small", changes: "manager", "aria-label": `Stop ${command}`, title: "Stop",
+            onclick: () => stop(one.peek()) }, icon("stop"))
+          : null)),
       () => (open() ? el("pre", { class: "output", tabindex: 0 }, one.value.output || "It wrote nothing so far.") : null));
   });
   return el("div", { class: "queue processes", hidden: () => !processes.value.length },

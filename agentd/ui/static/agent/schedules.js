@@ -27,7 +27,10 @@ const STATES = {
   queued: ["wait", "Queued"], running: ["run", "At work"], completed: ["good", "Completed"], failed: ["bad", "Failed"],
   stopped: ["", "Stopped"], interrupted: ["bad", "Interrupted"], skipped: ["", "Skipped"],
 };
-const EXAMPLES = [["Every night at 3:00", "0 3 * * *"], ["Working days at 8:30", "30 8 * * 1-5"], ["Every hour", "0 * * * *"], ["Mondays at 9:00", "0 9 * * 1"]];
+const EXAMPLES = [
+  ["Every night at 3:00", "0 3 * * *"], ["Working days at 8:30", "30 8 * * 1-5"],
+  ["Every hour", "0 * * * *"], ["Mondays at 9:00", "0 9 * * 1"],
+];
 
 /** @returns {import("../core/router.js").Page} */
 export function page() {
@@ -35,7 +38,8 @@ export function page() {
   const opened = signal("");
   const read = loaded(() => get("/api/schedules"), ({ schedules }) => (schedules.length
     ? el("ul", { class: "schedule-rows", "aria-label": "Schedules" }, schedules.map(scheduleRow))
-    : emptyState("calendar", "No schedules yet", "A schedule sends a prompt at the times you choose, such as every night.", mayChange ? addButton() : null)));
+    : emptyState("calendar", "No schedules yet", "A schedule sends a prompt at the times you choose, such as every night.",
+      mayChange ? addButton() : null)));
   const reload = () => void read.reload();
   follow(["schedulesUpdate"], reload);
 
@@ -48,14 +52,17 @@ export function page() {
     const isOpen = computed(() => opened.value === one.name);
     return el("li", { class: one.paused ? "paused" : "" },
       el("div", { class: "line" },
-        el("button", { class: "head", "aria-expanded": () => String(isOpen.value), onclick: () => (opened.value = isOpen.peek() ? "" : one.name) },
+        el("button", { class: "head", "aria-expanded": () => String(isOpen.value),
+          onclick: () => (opened.value = isOpen.peek() ? "" : one.name) },
           el("span", { class: "name" }, icon(one.paused ? "pause" : "calendar"), el("b", null, one.name)),
           el("span", { class: "when" }, one.description, el("small", null, `${one.cron} · ${one.zone}`)),
           el("span", { class: "next" }, nextOf(one)),
-          el("span", { class: "last" }, one.last ? [runState(one.last), el("small", null, agoTime(one.last.due))] : el("small", null, "No runs so far"))),
+          el("span", { class: "last" },
+            one.last ? [runState(one.last), el("small", null, agoTime(one.last.due))] : el("small", null, "No runs so far"))),
         mayChange ? menuButton({ class: "btn plain icon small", "aria-label": `Actions for ${one.name}` }, [icon("more")], () => [
           { label: "Run now", icon: "play", changes: "manager", onselect: () => void runNow(one) },
-          { label: one.paused ? "Resume" : "Pause", icon: one.paused ? "play" : "pause", changes: "manager", onselect: () => void act(() => post(`${at(one)}/${one.paused ? "resume" : "pause"}`)) },
+          { label: one.paused ? "Resume" : "Pause", icon: one.paused ? "play" : "pause", changes: "manager",
+            onselect: () => void act(() => post(`${at(one)}/${one.paused ? "resume" : "pause"}`)) },
           { label: "Edit", icon: "pencil", changes: "manager", onselect: () => void edit(one, reload) },
           null,
           { label: "Delete", icon: "trash", danger: true, changes: "manager", onselect: () => void drop(one) },
@@ -84,7 +91,10 @@ export function page() {
 
   /** @param {Schedule} one */
   async function drop(one) {
-    const sure = await confirm({ title: `Delete ${one.name}?`, text: "The history of its runs is deleted with it; their chats stay.", action: "Delete", danger: true });
+    const sure = await confirm({
+      title: `Delete ${one.name}?`, text: "The history of its runs is deleted with it; their chats stay.",
+      action: "Delete", danger: true,
+    });
     if (sure) await act(() => remove(at(one)));
   }
 
@@ -92,7 +102,8 @@ export function page() {
     title: "Schedules",
     body: el("div", { class: "frame" },
       el("header", { class: "bar" }, el("h1", null, "Schedules"), el("span", { class: "grow" }), mayChange ? addButton() : null),
-      el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Schedules" }, el("div", { class: "page settings schedules" }, read.node))),
+      el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Schedules" },
+        el("div", { class: "page settings schedules" }, read.node))),
   };
 }
 
@@ -122,8 +133,10 @@ function details(one) {
     el("div", { class: "asis", dir: "auto" }, one.prompt),
     el("p", { class: "state" }, [
       one.chat ? el("a", { href: link(`/${one.chat}`) }, `continues chat ${one.chat}`) : "a new chat for each run",
-      one.worktree ? " · with a work tree" : "", one.model ? ` · ${one.model}` : "", one.mode ? ` · mode ${one.mode}` : "", one.budget ? ` · at most ${usd(one.budget)} a run` : "", one.output_schema ? " · replies are JSON that fits a schema" : "",
-      one.missed === "once" ? " · missed runs: one for all" : " · missed runs: skipped", one.overlap === "queue" ? " · runs may overlap" : "",
+      one.worktree ? " · with a work tree" : "", one.model ? ` · ${one.model}` : "", one.mode ? ` · mode ${one.mode}` : "",
+      one.budget ? ` · at most ${usd(one.budget)} a run` : "", one.output_schema ? " · replies are JSON that fits a schema" : "",
+      one.missed === "once" ? " · missed runs: one for all" : " · missed runs: skipped",
+      one.overlap === "queue" ? " · runs may overlap" : "",
     ]),
     runs.node);
 }
@@ -153,25 +166,34 @@ function at(one) {
 function edit(one, done) {
   const text = (/** @type {Record<string, any>} */ attributes) => el("input", { class: "input", autocomplete: "off", ...attributes });
   return openDialog(one ? `Edit ${one.name}` : "Add a schedule", (close) => {
-    const name = text({ value: one?.name ?? "", required: true, maxlength: 40, pattern: "[a-z0-9]([a-z0-9_\\-]*[a-z0-9])?", autofocus: !one });
+    const name = text({
+      value: one?.name ?? "", required: true, maxlength: 40, pattern: "[a-z0-9]([a-z0-9_\\-]*[a-z0-9])?", autofocus: !one,
+    });
     const prompt = el("textarea", { class: "input", rows: 4, required: true, dir: "auto" }, one?.prompt ?? "");
     const cron = text({ value: one?.cron ?? "0 3 * * *", required: true, maxlength: 200, spellcheck: false });
     const zone = text({ value: one?.zone ?? Intl.DateTimeFormat().resolvedOptions().timeZone, required: true, list: "zones" });
     const chat = text({ value: one?.chat ?? "", inputmode: "numeric", pattern: "[1-9][0-9]*", placeholder: "a new one for each run" });
-    const budget = text({ value: one?.budget ?? "", inputmode: "decimal", pattern: "[0-9]*[.]?[0-9]+", placeholder: "no limit of its own" });
-    const model = select("Model", [["", "As the settings say"], ...models.peek().models.map(({ name: known }) => [known, known])], one?.model ?? "");
+    const budget = text({
+      value: one?.budget ?? "", inputmode: "decimal", pattern: "[0-9]*[.]?[0-9]+", placeholder: "no limit of its own",
+    });
+    const model = select("Model", [["", "As the settings say"], ...models.peek().models.map(({ name: known }) => [known, known])],
+      one?.model ?? "");
     const skill = select("Skill", [["", "No skill"], ...skills.peek().skills.map(({ name: known }) => [known, known])], one?.skill ?? "");
     const mode = modeSelect(model.input, one?.mode ?? "");
     const missed = select("Missed runs", [["skip", "Skip them"], ["once", "One run for all of them"]], one?.missed ?? "skip");
-    const overlap = select("While the run before is at work", [["skip", "Skip this run"], ["queue", "Run all the same"]], one?.overlap ?? "skip");
-    const schema = el("textarea", { class: "input mono", rows: 3, spellcheck: "false", placeholder: "none: any text will do" }, one?.output_schema ? JSON.stringify(one.output_schema, null, 2) : "");
+    const overlap = select("While the run before is at work", [["skip", "Skip this run"], ["queue", "Run all the same"]],
+      one?.overlap ?? "skip");
+    const schema = el("textarea", { class: "input mono", rows: 3, spellcheck: "false", placeholder: "none: any text will do" },
+      one?.output_schema ? JSON.stringify(one.output_schema, null, 2) : "");
     const apart = el("input", { type: "checkbox", checked: one?.worktree ?? false });
     const send = async () => {
       const own = chat.value.trim();
       const wanted = {
         name: name.value.trim(), prompt: prompt.value, cron: cron.value.trim(), zone: zone.value.trim(), chat: own ? Number(own) : null,
-        title: own ? "" : one?.title ?? "", model: model.input.value, skill: own ? "" : skill.input.value, mode: own ? "" : mode.input.value, worktree: !own && apart.checked,
-        budget: budget.value.trim() ? Number(budget.value) : null, missed: missed.input.value, overlap: overlap.input.value, output_schema: readSchema(schema.value), paused: one?.paused ?? false,
+        title: own ? "" : one?.title ?? "", model: model.input.value, skill: own ? "" : skill.input.value,
+        mode: own ? "" : mode.input.value, worktree: !own && apart.checked,
+        budget: budget.value.trim() ? Number(budget.value) : null, missed: missed.input.value, overlap: overlap.input.value,
+        output_schema: readSchema(schema.value), paused: one?.paused ?? false,
       };
       if (one) await put(at(one), wanted);
       else await call("POST", "/api/schedules", { body: wanted });
@@ -182,13 +204,15 @@ function edit(one, done) {
       labelled("Name", name, "Lower-case letters, digits, - and _."),
       labelled("Prompt", prompt),
       labelled("Times, as cron writes them", cron, "Minute, hour, day of the month, month, day of the week."),
-      el("div", { class: "ideas" }, EXAMPLES.map(([label = "", fields = ""]) => el("button", { class: "btn small", type: "button", onclick: () => (cron.value = fields) }, label))),
+      el("div", { class: "ideas" }, EXAMPLES.map(([label = "", fields = ""]) =>
+        el("button", { class: "btn small", type: "button", onclick: () => (cron.value = fields) }, label))),
       labelled("Time zone", zone), zoneList(),
       labelled("Chat", chat, "The number of the chat to continue; empty: each run has a chat of its own."),
       el("div", { class: "two" }, model.node, skill.node, mode.node, missed.node, overlap.node),
       labelled("Budget of a run, in USD", budget, "A turn that has cost this much is ended."),
       labelled("Output schema", schema, "A JSON Schema of an object: the reply of each run is JSON that fits it."),
-      el("label", { class: "checked" }, apart, el("span", null, "A work tree of its own", el("small", null, "Each new chat works on a branch and in a folder of its own.")))),
+      el("label", { class: "checked" }, apart,
+        el("span", null, "A work tree of its own", el("small", null, "Each new chat works on a branch and in a folder of its own.")))),
     ];
   }, { wide: true });
 }

@@ -11,7 +11,8 @@ import { diffBoxes, diffCounts, parseDiff } from "../parts/diff.js";
 const KINDS = {
   read: ["eye", "Read"], list: ["folder", "Listed"], find: ["search", "Looked for"], search: ["search", "Searched"],
   count: ["search", "Counted"], outline: ["rows", "Outlined"], edit: ["pencil", "Edited"], write: ["pencil", "Wrote"],
-  run: ["terminal", "Ran"], git: ["branch", "Looked at git"], fetch: ["globe", "Opened"], websearch: ["globe", "Searched the web for"], cite: ["link", "Cited"], stop: ["stop", "Stopped"],
+  run: ["terminal", "Ran"], git: ["branch", "Looked at git"], fetch: ["globe", "Opened"],
+  websearch: ["globe", "Searched the web for"], cite: ["link", "Cited"], stop: ["stop", "Stopped"],
   approval: ["shield", "Asked"], plan: ["rows", "Planned"], agent: ["spark", "Started an agent"],
 };
 
@@ -80,13 +81,16 @@ export function stepNode(message, revealed) {
   const details = Boolean(step.outcome || step.input.includes("\n"));
   const files = step.diff ? parseDiff(step.diff) : [];
   const bad = !step.ok;
-  const line = [icon(bad ? "warning" : step.icon), el("span", { class: "what" }, step.verb, " ", step.subject ? el("code", null, step.subject) : null),
+  const line = [icon(bad ? "warning" : step.icon),
+    el("span", { class: "what" }, step.verb, " ", step.subject ? el("code", null, step.subject) : null),
     el("span", { class: `out${bad ? " bad" : ""}` }, files[0] ? diffCounts(files[0]) : summary(step))];
   return el("div", { class: "stepbox" },
     details
       ? el("button", { class: "step", "aria-expanded": () => String(open.value), onclick: () => (open.value = !open.peek()) }, line)
       : el("div", { class: "step" }, line),
-    () => (open.value ? el("pre", { class: "output", tabindex: 0 }, step.input.includes("\n") ? `${step.input}\n\n${step.outcome}` : step.outcome) : null),
+    () => (open.value
+      ? el("pre", { class: "output", tabindex: 0 }, step.input.includes("\n") ? `${step.input}\n\n${step.outcome}` : step.outcome)
+      : null),
     step.diff ? diffBoxes(step.diff) : null);
 }
 

@@ -111,7 +111,10 @@ export function page() {
       el("header", { class: "bar" },
         el("a", { class: "btn plain icon only-phone", href: link("/chats"), "aria-label": "Back" }, icon("back")),
         el("h1", null, "Trash"), el("span", { class: "grow" }),
-        () => (trashed.value.length ? el("span", { class: "count num" }, `${trashed.value.length.toLocaleString("en")} ${trashed.value.length === 1 ? "chat" : "chats"}`) : null)),
+        () => (trashed.value.length
+          ? el("span", { class: "count num" },
+            `${trashed.value.length.toLocaleString("en")} ${trashed.value.length === 1 ? "chat" : "chats"}`)
+          : null)),
       scroller),
   };
 
@@ -133,7 +136,8 @@ export function page() {
       : [el("div", { class: "trash-head" }, el("p", null, "Chats stay here for thirty days after they are deleted."),
         el("input", { class: "input", type: "search", "aria-label": "Find in the trash", placeholder: "Find a title…", value: filter.peek(),
           oninput: (/** @type {Event} */ event) => (filter.value = /** @type {HTMLInputElement} */ (event.target).value) })),
-      el("div", { class: "card trash-card" }, rows, () => (unfound.value ? el("p", { class: "nothing" }, "No deleted chat has this in its title") : null))]);
+      el("div", { class: "card trash-card" }, rows,
+        () => (unfound.value ? el("p", { class: "nothing" }, "No deleted chat has this in its title") : null))]);
   }
 }
 
@@ -146,11 +150,14 @@ function trashRow(row, { restore, deleteForGood }) {
   const days = Math.max(0, Math.ceil((Date.parse(restorableUntil) - now()) / DAY));
   return el("li", { class: "trash-row", "data-chat": chat.chatId },
     el("div", { class: "what" }, el("span", { class: "name" }, el("bdi", null, chat.title)),
-      el("small", { title: fullTime(deletedAt) }, `Deleted ${agoTime(deletedAt)} · ${chat.messageCount.toLocaleString("en")} ${chat.messageCount === 1 ? "message" : "messages"} · `,
+      el("small", { title: fullTime(deletedAt) },
+        `Deleted ${agoTime(deletedAt)} · ${chat.messageCount.toLocaleString("en")} ${chat.messageCount === 1 ? "message" : "messages"} · `,
         el("span", { class: days <= 3 ? "soon" : "" }, days === 1 ? "1 day left" : `${days} days left`))),
     may("manager") ? el("div", { class: "acts" },
-      el("button", { class: "btn small", changes: "manager", "aria-label": `Restore ${chat.title}`, onclick: () => restore(row) }, icon("history"), "Restore"),
-      el("button", { class: "btn plain icon small", changes: "manager", "aria-label": `Delete ${chat.title} for good`, title: "Delete for good", onclick: () => void deleteForGood(row) }, icon("trash"))) : null);
+      el("button", { class: "btn small", changes: "manager", "aria-label": `Restore ${chat.title}`, onclick: () => restore(row) },
+        icon("history"), "Restore"),
+      el("button", { class: "btn plain icon small", changes: "manager", "aria-label": `Delete ${chat.title} for good`,
+        title: "Delete for good", onclick: () => void deleteForGood(row) }, icon("trash"))) : null);
 }
 
 /**

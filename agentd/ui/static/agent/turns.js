@@ -50,7 +50,8 @@ function turnNode(chat, turn, send) {
     const inner = nestedSteps(row, chat.revealed);
     const shown = computed(() => row.value.message ?? message);
     if (!message) return el("div", { class: "item-tool", hidden }, agentNode(chat, -id), inner);
-    return el("div", { class: `item-${role}`, id: `m${id}`, hidden }, () => (shown.value ? messageNode(shown.value, send, chat.revealed) : null), inner);
+    return el("div", { class: `item-${role}`, id: `m${id}`, hidden },
+      () => (shown.value ? messageNode(shown.value, send, chat.revealed) : null), inner);
   });
   return el("section", { class: "turn", id: prompt ? `m${key}` : null, "aria-label": "Turn" },
     prompt ? promptNode(prompt) : null,
@@ -109,9 +110,11 @@ function nestedSteps(row, revealed) {
     if (row.value.steps.some((one) => one.id === revealed.value)) open.value = true;
   });
   const steps = el("div", { class: "nested", hidden: () => !open.value });
-  list(steps, () => (open.value ? row.value.steps : []), (one) => one.id, (one) => el("div", { id: `m${one.peek().id}` }, () => stepNode(one.value, revealed)));
+  list(steps, () => (open.value ? row.value.steps : []), (one) => one.id,
+    (one) => el("div", { id: `m${one.peek().id}` }, () => stepNode(one.value, revealed)));
   return el("div", { hidden: () => !row.value.steps.length },
-    el("button", { class: "sum", "aria-expanded": () => String(open.value), onclick: () => (open.value = !open.peek()) }, icon("right"), () => stepsSummary(row.value.steps)),
+    el("button", { class: "sum", "aria-expanded": () => String(open.value), onclick: () => (open.value = !open.peek()) },
+      icon("right"), () => stepsSummary(row.value.steps)),
     steps);
 }
 
@@ -131,7 +134,8 @@ function agentNode(chat, number) {
 /** @param {Message} prompt */
 function promptNode(prompt) {
   return el("div", { class: "prompt" },
-    el("div", { class: "by" }, el("b", null, "You"), " ", el("time", { datetime: prompt.createdAt, title: fullTime(prompt.createdAt) }, clockTime(prompt.createdAt))),
+    el("div", { class: "by" }, el("b", null, "You"), " ",
+      el("time", { datetime: prompt.createdAt, title: fullTime(prompt.createdAt) }, clockTime(prompt.createdAt))),
     prompt.html ? prose(prompt.content, prompt.html, prompt.htmlCut) : el("div", { class: "asis", dir: "auto" }, prompt.content));
 }
 
@@ -158,7 +162,10 @@ function messageNode(message, send, revealed) {
   if (message.output) return structured(message.output);
   const { text, buttons } = splitButtons(message.content);
   return [prose(text, message.html, message.htmlCut),
-    buttons.length && may("manager") ? el("div", { class: "choices" }, buttons.map(({ label, prompt }) => el("button", { class: "btn small", onclick: () => send(prompt) }, label))) : null];
+    buttons.length && may("manager")
+      ? el("div", { class: "choices" },
+        buttons.map(({ label, prompt }) => el("button", { class: "btn small", onclick: () => send(prompt) }, label)))
+      : null];
 }
 
 /** What the model thinks, folded: most people wait for what it says. @param {ChatData} chat */
@@ -189,7 +196,8 @@ function runningNode(chat) {
     () => (writes.value ? growingProse(() => chat.growing.value.text) : null),
     el("div", { class: "ends" }, () => {
       const turn = chat.work.value?.turn;
-      if (chat.questions.value.length) return el("span", { class: "state need" }, el("span", { class: "dot need" }), "Waits for your answer");
+      if (chat.questions.value.length)
+        return el("span", { class: "state need" }, el("span", { class: "dot need" }), "Waits for your answer");
       if (!turn) return el("span", { class: "state run" }, el("span", { class: "dot run beat" }), "At work");
       const tool = turn.lastTool && !chat.growing.value.text ? ` · ${turn.lastTool}` : "";
       return [el("span", { class: "state run" }, el("span", { class: "dot run beat" }), `At work${tool}`),

@@ -57,13 +57,18 @@ function steps(setup, users) {
         hasUser.value = true;
         open.value = answering.peek() ? "prompt" : "engine";
       })),
-      step(2, "engine", "Who answers?", () => answering.value || (open.value === "engine" ? `${setup.agents.length ? "" : "no coding agent "}found on this machine` : ""), answering, open, () => engineStep(setup, (model) => {
-        answering.value = model;
-        open.value = "prompt";
-      })),
-      step(3, "prompt", "The first prompt", () => (open.value === "prompt" ? setup.workspace : `“${FIRST_PROMPT}”`), signal(false), open, firstPrompt)),
-    el("p", { class: "later" }, "Programs, people and the phone come later: ", el("a", { href: link("/settings/configuration") }, "an access key"), ", ",
-      el("a", { href: link("/settings/configuration") }, "other people"), ", ", el("a", { href: link("/settings/you") }, "the phone by a QR code"), "."));
+      step(2, "engine", "Who answers?",
+        () => answering.value || (open.value === "engine" ? `${setup.agents.length ? "" : "no coding agent "}found on this machine` : ""),
+        answering, open, () => engineStep(setup, (model) => {
+          answering.value = model;
+          open.value = "prompt";
+        })),
+      step(3, "prompt", "The first prompt", () => (open.value === "prompt" ? setup.workspace : `“${FIRST_PROMPT}”`),
+        signal(false), open, firstPrompt)),
+    el("p", { class: "later" }, "Programs, people and the phone come later: ",
+      el("a", { href: link("/settings/configuration") }, "an access key"), ", ",
+      el("a", { href: link("/settings/configuration") }, "other people"), ", ",
+      el("a", { href: link("/settings/you") }, "the phone by a QR code"), "."));
 }
 
 /**
@@ -79,7 +84,8 @@ function step(number, name, title, note, done, open, content) {
   const state = () => (open.value === name ? "now" : done.value ? "done" : "later");
   return el("li", { class: state, "aria-current": () => (open.value === name ? "step" : null) },
     el("span", { class: "no" }, () => (state() === "done" ? icon("check") : String(number))),
-    el("h2", null, title, () => (state() === "done" ? el("span", { class: "hidden" }, " (done)") : null), el("small", { dir: "auto" }, note),
+    el("h2", null, title,
+      () => (state() === "done" ? el("span", { class: "hidden" }, " (done)") : null), el("small", { dir: "auto" }, note),
       () => (name === "engine" && state() === "done"
         ? el("button", { class: "btn small", onclick: () => (open.value = "engine") }, "Change") : null)),
     () => (open.value === name ? focused(el("div", { class: "in" }, content())) : null));
@@ -125,10 +131,13 @@ function accountForm(ondone) {
   return el("form", { onsubmit: submit },
     el("p", null, "The link has signed you in. Choose what you will sign in with from now on; you are this agentd’s administrator."),
     el("div", { class: "pair" },
-      labelled("Name", { name: "user", autocomplete: "username", autocapitalize: "none", spellcheck: "false", maxlength: 64, autofocus: true }),
-      labelled("Password", { name: "password", type: "password", autocomplete: "new-password", minlength: 12, maxlength: 1024 }, "At least 12 characters; several words are easy to remember.")),
+      labelled("Name", { name: "user", autocomplete: "username", autocapitalize: "none", spellcheck: "false", maxlength: 64,
+        autofocus: true }),
+      labelled("Password", { name: "password", type: "password", autocomplete: "new-password", minlength: 12, maxlength: 1024 },
+        "At least 12 characters; several words are easy to remember.")),
     failureNote(failure),
-    el("div", null, el("button", { class: "btn main", changes: "administrator", disabled: () => busy.value }, () => (busy.value ? "Saving…" : "Continue"))));
+    el("div", null, el("button", { class: "btn main", changes: "administrator", disabled: () => busy.value },
+      () => (busy.value ? "Saving…" : "Continue"))));
 }
 
 /**

@@ -25,7 +25,8 @@ const DIALECTS = [
  */
 export function engineStep(setup, onused) {
   const choices = listChoices(setup.agents);
-  const chosen = signal((setup.agents.find((agent) => agent.signedIn)?.program) ?? (setup.agents.length ? choices[0]?.name ?? OFFLINE : SUPPLIER));
+  const signedIn = setup.agents.find((agent) => agent.signedIn);
+  const chosen = signal(signedIn?.program ?? (setup.agents.length ? choices[0]?.name ?? OFFLINE : SUPPLIER));
   const busy = signal("");
   const trial = signal(/** @type {Trial | null} */ (null));
   const failure = signal(/** @type {unknown} */ (null));
@@ -72,9 +73,12 @@ export function engineStep(setup, onused) {
     () => (chosen.value !== SUPPLIER && trial.value?.models.length ? el("p", null, `Its models: ${nameSome(trial.value.models)}.`) : null),
     failureNote(failure),
     el("div", { class: "acts" },
-      el("button", { class: "btn main", changes: "administrator", disabled: () => Boolean(busy.value) }, () => labelOf(chosen.value, trial.value, busy.value, supplier)),
+      el("button", { class: "btn main", changes: "administrator", disabled: () => Boolean(busy.value) },
+        () => labelOf(chosen.value, trial.value, busy.value, supplier)),
       () => (trial.value && !trial.value.ok && chosen.value !== OFFLINE
-        ? el("button", { class: "btn", changes: "administrator", type: "button", onclick: () => void act("use"), disabled: () => Boolean(busy.value) }, "Use it anyway") : null)));
+        ? el("button", { class: "btn", changes: "administrator", type: "button", onclick: () => void act("use"),
+          disabled: () => Boolean(busy.value) }, "Use it anyway")
+        : null)));
 }
 
 /**
@@ -106,16 +110,22 @@ function listChoices(agents) {
   /** @type {Choice[]} */
   const found = agents.map((agent) => ({
     name: agent.program, title: agent.title, chip: "found",
-    text: `${agent.version || agent.program} in ${folderOf(agent.path)}${agent.signedIn ? ", signed in. It uses its own account." : ", no sign-in found."}`,
+    text: `${agent.version || agent.program} in ${folderOf(agent.path)}, `
+      + (agent.signedIn ? "signed in. It uses its own account." : "no sign-in found."),
   }));
   return [...found,
-    { name: SUPPLIER, title: "A model by its key", text: "Anthropic, OpenAI, or any address that speaks like them, also one on this machine." },
-    { name: OFFLINE, title: "No model yet", text: "The built-in offline engine: no language model. It lists, reads and searches files, and runs commands." }];
+    { name: SUPPLIER, title: "A model by its key",
+      text: "Anthropic, OpenAI, or any address that speaks like them, also one on this machine." },
+    { name: OFFLINE, title: "No model yet",
+      text: "The built-in offline engine: no language model. It lists, reads and searches files, and runs commands." }];
 }
 
 /** @param {InstalledAgent | undefined} agent */
 function explain(agent) {
-  if (!agent) return "The offline engine understands simple requests in plain English, such as “list the files” or “search for TODO”. Connect a model whenever you like.";
+  if (!agent) {
+    return ["The offline engine understands simple requests in plain English, such as “list the files” or “search for TODO”. ",
+      "Connect a model whenever you like."];
+  }
   return ["“Try it” starts the program without a prompt: nothing is spent. ",
     agent.signedIn ? null : el("span", null, "If it does not answer, sign in on this machine first: ", el("code", null, agent.signIn))];
 }
@@ -132,7 +142,8 @@ function folderOf(path) {
  */
 function card(choice, chosen, choose) {
   return el("label", { class: () => (chosen.value === choice.name ? "on" : "") },
-    el("input", { type: "radio", name: "engine", value: choice.name, class: "radio", checked: () => chosen.value === choice.name, onchange: () => choose(choice.name) }),
+    el("input", { type: "radio", name: "engine", value: choice.name, class: "radio", checked: () => chosen.value === choice.name,
+      onchange: () => choose(choice.name) }),
     el("b", null, choice.title, choice.chip ? el("span", { class: "chip" }, choice.chip) : null),
     el("small", null, choice.text));
 }
@@ -159,10 +170,14 @@ function rungs(trial, busy) {
  */
 function supplierForm(onchange, trial) {
   const hasModel = signal(false);
-  const url = /** @type {HTMLInputElement} */ (el("input", { class: "input mono", type: "url", required: true, maxlength: 1000, placeholder: addressOf("…"), value: DIALECTS[0]?.url, spellcheck: "false" }));
-  const key = /** @type {HTMLInputElement} */ (el("input", { class: "input mono", type: "password", maxlength: 4096, autocomplete: "off", spellcheck: "false" }));
-  const model = /** @type {HTMLInputElement} */ (el("input", { class: "input mono", maxlength: 200, list: "welcome-models", autocomplete: "off", spellcheck: "false" }));
-  const dialect = /** @type {HTMLSelectElement} */ (el("select", { class: "input" }, DIALECTS.map(({ name, label }) => el("option", { value: name }, label))));
+  const url = /** @type {HTMLInputElement} */ (el("input", { class: "input mono", type: "url", required: true, maxlength: 1000,
+    placeholder: addressOf("…"), value: DIALECTS[0]?.url, spellcheck: "false" }));
+  const key = /** @type {HTMLInputElement} */ (el("input", { class: "input mono", type: "password", maxlength: 4096,
+    autocomplete: "off", spellcheck: "false" }));
+  const model = /** @type {HTMLInputElement} */ (el("input", { class: "input mono", maxlength: 200, list: "welcome-models",
+    autocomplete: "off", spellcheck: "false" }));
+  const dialect = /** @type {HTMLSelectElement} */ (el("select", { class: "input" },
+    DIALECTS.map(({ name, label }) => el("option", { value: name }, label))));
   dialect.addEventListener("change", () => {
     const usual = DIALECTS.find((one) => one.name === dialect.value)?.url ?? "";
     if (!url.value || DIALECTS.some((one) => one.url === url.value)) url.value = usual;
@@ -170,7 +185,8 @@ function supplierForm(onchange, trial) {
   });
   for (const input of [url, key]) input.addEventListener("input", onchange);
   model.addEventListener("input", () => (hasModel.value = Boolean(model.value.trim())));
-  const field = (/** @type {string} */ label, /** @type {HTMLElement} */ input, hint = "") => el("label", { class: "labelled" }, el("span", null, label), input, hint ? el("small", null, hint) : null);
+  const field = (/** @type {string} */ label, /** @type {HTMLElement} */ input, hint = "") =>
+    el("label", { class: "labelled" }, el("span", null, label), input, hint ? el("small", null, hint) : null);
   const node = el("div", { class: "pair" },
     field("Supplier", dialect), field("Address", url),
     field("Key", key, "Or env:NAME, or file:PATH. It stays on this machine; a local model needs none."),

@@ -11,7 +11,8 @@ export function usd(sum) {
   const size = Math.abs(sum);
   const digits = size < 1 ? 4 : size < 1000 ? 2 : 0;
   if (size < 0.0001) return "< $0.0001";
-  return `${sum < 0 ? "−" : ""}$${size.toLocaleString("en-US", { minimumFractionDigits: Math.min(digits, 2), maximumFractionDigits: digits })}`;
+  const shown = size.toLocaleString("en-US", { minimumFractionDigits: Math.min(digits, 2), maximumFractionDigits: digits });
+  return `${sum < 0 ? "−" : ""}$${shown}`;
 }
 
 /**

@@ -44,7 +44,8 @@ export function startRouter(table, view) {
     void render();
   });
   addEventListener("pagehide", () => places?.keepPlaces());
-  document.addEventListener("scroll", ({ target }) => void loadPlaces().then((loaded) => isLeaving || loaded?.noteMove(target)), { capture: true, passive: true });
+  document.addEventListener("scroll",
+    ({ target }) => void loadPlaces().then((loaded) => isLeaving || loaded?.noteMove(target)), { capture: true, passive: true });
   document.addEventListener("click", followLink);
   return render();
 }

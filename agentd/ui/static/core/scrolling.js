@@ -66,7 +66,8 @@ export function restorePlaces() {
     if (!wanted.size || now - started > PATIENCE) endRestoring();
     else frame = requestAnimationFrame(step);
   };
-  for (const name of ["wheel", "touchstart", "pointerdown", "keydown"]) addEventListener(name, () => endRestoring(), { capture: true, passive: true, signal: stop.signal });
+  for (const name of ["wheel", "touchstart", "pointerdown", "keydown"])
+    addEventListener(name, () => endRestoring(), { capture: true, passive: true, signal: stop.signal });
   step();
 }
 
@@ -111,7 +112,8 @@ function nameOf(node) {
  */
 function findNode(name) {
   const [group = ""] = name.split(" ");
-  return [...document.querySelectorAll(`main .${CSS.escape(group)}`)].find(/** @returns {node is HTMLElement} */ (node) => nameOf(node) === name);
+  return [...document.querySelectorAll(`main .${CSS.escape(group)}`)]
+    .find(/** @returns {node is HTMLElement} */ (node) => nameOf(node) === name);
 }
 
 /**
@@ -119,7 +121,8 @@ function findNode(name) {
  * @param {EventTarget | null} target
  */
 export function noteMove(target) {
-  if (!(target instanceof HTMLElement) || !target.closest("main") || !target.classList.length || target.matches("[data-own-place], textarea, input")) return;
+  if (!(target instanceof HTMLElement) || !target.closest("main") || !target.classList.length
+    || target.matches("[data-own-place], textarea, input")) return;
   const name = nameOf(target);
   if (wanted.has(name)) return;
   moved.set(name, target);

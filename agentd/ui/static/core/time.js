@@ -105,7 +105,9 @@ export function duration(seconds) {
   if (seconds < 60) return `${Math.floor(seconds)} s`;
   const minutes = Math.floor(seconds / 60);
   if (minutes < 60) return `${minutes} m ${Math.floor(seconds % 60)} s`;
-  return minutes < 1440 ? `${Math.floor(minutes / 60)} h ${minutes % 60} m` : `${Math.floor(minutes / 1440)} d ${Math.floor((minutes % 1440) / 60)} h`;
+  return minutes < 1440
+    ? `${Math.floor(minutes / 60)} h ${minutes % 60} m`
+    : `${Math.floor(minutes / 1440)} d ${Math.floor((minutes % 1440) / 60)} h`;
 }
 
 /**

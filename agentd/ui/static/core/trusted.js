@@ -15,7 +15,8 @@ const policy = /** @type {any} */ (window).trustedTypes?.createPolicy("agentd-me
 /** What messages consist of, as `agentd/core/markdown.py` lists it: by itself, a browser keeps less. */
 const MESSAGE_HTML = {
   elements: [
-    "blockquote", "br", "del", "em", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "li", "p", "pre", "strong", "table", "tbody", "thead", "tr", "ul",
+    "blockquote", "br", "del", "em", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "li", "p", "pre", "strong",
+    "table", "tbody", "thead", "tr", "ul",
     { name: "a", attributes: ["href", "rel", "title"] },
     { name: "code", attributes: ["class"] },
     { name: "input", attributes: ["checked", "disabled", "type"] },

@@ -17,7 +17,8 @@ export function upload(path, body, { onprogress, signal } = {}) {
     request.setRequestHeader("Accept", "application/json");
     request.setRequestHeader("X-XSRF-Token", session.peek()?.xsrf ?? "");
     request.upload.addEventListener("progress", (event) => event.lengthComputable && onprogress?.(event.loaded / event.total));
-    request.addEventListener("load", () => (request.status >= 200 && request.status < 300 ? resolve(JSON.parse(request.responseText)) : fail()));
+    request.addEventListener("load", () =>
+      (request.status >= 200 && request.status < 300 ? resolve(JSON.parse(request.responseText)) : fail()));
     request.addEventListener("error", fail);
     request.addEventListener("abort", () => reject(new DOMException("The upload was cancelled", "AbortError")));
     signal?.addEventListener("abort", () => request.abort());

@@ -39,7 +39,10 @@ export function morePages() {
   const places = placesOf("agent").filter((place) => place.path !== "/inbox" && may(place.role ?? "viewer"));
   return [
     { label: "Search", icon: "search", onselect: () => void import("./palette.js").then(({ showPalette }) => showPalette()) }, null,
-    ...places.map((place) => ({ label: place.tab ?? place.label, icon: place.icon, ...(path.peek() === place.path ? { checked: true } : {}), onselect: () => void navigate(place.path) })),
+    ...places.map((place) => ({
+      label: place.tab ?? place.label, icon: place.icon, ...(path.peek() === place.path ? { checked: true } : {}),
+      onselect: () => void navigate(place.path),
+    })),
     null, ...firstRunItem(), { label: "Sign out", icon: "out", changes: "viewer", onselect: () => void signOut() },
   ];
 }

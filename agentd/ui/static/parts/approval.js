@@ -52,17 +52,25 @@ export function approvalCard(question) {
       deadline(question)),
     body(question),
     !may("manager") ? el("p", { class: "nothing" }, "Your role reads only: a manager may answer.") : asks ? el("div", { class: "acts" },
-      question.choices.map((choice) => el("button", { class: "btn", changes: "manager", disabled, onclick: () => void answer("allow", false, choice) }, choice)),
+      question.choices.map((choice) =>
+        el("button", { class: "btn", changes: "manager", disabled, onclick: () => void answer("allow", false, choice) }, choice)),
       remark,
-      el("button", { class: "btn main", changes: "manager", disabled, onclick: () => remark.value.trim() ? void answer("allow") : remark.focus() }, "Answer"),
-      el("button", { class: "btn plain", changes: "manager", disabled, onclick: () => void answer("deny") }, "No answer")) : el("div", { class: "acts" },
-      el("button", { class: "btn main", changes: "manager", disabled, onclick: () => void answer("allow") }, "Allow ", el("kbd", null, "A")),
+      el("button", { class: "btn main", changes: "manager", disabled,
+        onclick: () => remark.value.trim() ? void answer("allow") : remark.focus() }, "Answer"),
+      el("button", { class: "btn plain", changes: "manager", disabled, onclick: () => void answer("deny") }, "No answer"),
+    ) : el("div", { class: "acts" },
+      el("button", { class: "btn main", changes: "manager", disabled, onclick: () => void answer("allow") },
+        "Allow ", el("kbd", null, "A")),
       el("button", { class: "btn", changes: "manager", disabled, onclick: () => void answer("deny") }, "Deny ", el("kbd", null, "D")),
       question.kind === "budget" ? null : menuButton({ class: "btn plain", changes: "manager", disabled }, ["Always…"], () => [
-        { label: "Allow this in this chat", note: "The same question is not asked again here", changes: "manager", onselect: () => void answer("allow", true) },
-        { label: "Deny this in this chat", note: "The same question is answered with no here", changes: "manager", onselect: () => void answer("deny", true) },
-        { label: "Allow this everywhere…", note: "By a rule that you see first", changes: "administrator", onselect: () => void answerByRule("allow").catch(toastError) },
-        { label: "Deny this everywhere…", note: "By a rule that you see first", changes: "administrator", onselect: () => void answerByRule("deny").catch(toastError) },
+        { label: "Allow this in this chat", note: "The same question is not asked again here", changes: "manager",
+          onselect: () => void answer("allow", true) },
+        { label: "Deny this in this chat", note: "The same question is answered with no here", changes: "manager",
+          onselect: () => void answer("deny", true) },
+        { label: "Allow this everywhere…", note: "By a rule that you see first", changes: "administrator",
+          onselect: () => void answerByRule("allow").catch(toastError) },
+        { label: "Deny this everywhere…", note: "By a rule that you see first", changes: "administrator",
+          onselect: () => void answerByRule("deny").catch(toastError) },
       ]),
       remark));
   remark.addEventListener("keydown", (event) => {
@@ -93,10 +101,14 @@ function body(question) {
   const { kind = "", text = "" } = question.detail ?? {};
   const files = kind === "diff" ? parseDiff(text) : [];
   const isPath = ["write", "outside", "read"].includes(question.kind);
-  if (question.kind === "question") return el("p", { class: "subject asis" }, question.subject.slice(0, question.choices.length ? question.subject.indexOf(`\n\n- ${question.choices[0]}`) : undefined));
+  if (question.kind === "question") {
+    const end = question.choices.length ? question.subject.indexOf(`\n\n- ${question.choices[0]}`) : undefined;
+    return el("p", { class: "subject asis" }, question.subject.slice(0, end));
+  }
   if (question.kind === "budget") return el("p", { class: "subject asis" }, question.subject);
   return el("div", { class: "body" },
     isPath && files.length < 2 ? el("header", null, icon("file"), el("code", null, question.subject)) : null,
     files.map((file) => [files.length > 1 ? el("header", null, icon("file"), el("code", null, file.path)) : null, diffLines(file)]).flat(),
-    files.length || isPath ? null : el("pre", { class: "code command", tabindex: 0 }, el("code", null, kind === "command" ? text : question.subject)));
+    files.length || isPath ? null : el("pre", { class: "code command", tabindex: 0 },
+      el("code", null, kind === "command" ? text : question.subject)));
 }

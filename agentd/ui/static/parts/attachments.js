@@ -56,7 +56,9 @@ export function attachments(draft) {
    * @param {boolean} [pasted] as pictures are that never had a name
    */
   async function add(given, pasted = false) {
-    const fresh = [...given].map((file) => ({ key: ++keys, name: file.name, size: file.size, part: 0, path: "", stored: "", failed: "", file, pasted }));
+    const fresh = [...given].map((file) => ({
+      key: ++keys, name: file.name, size: file.size, part: 0, path: "", stored: "", failed: "", file, pasted,
+    }));
     change([...files.peek(), ...fresh]);
     for (const one of fresh) await send(one);
   }
@@ -108,7 +110,9 @@ export function attachments(draft) {
   onEnd(store.onChange(name, () => {
     if (running.size) return;
     const failures = files.peek().filter((one) => one.failed);
-    files.value = [...store.read(name, /** @type {any[]} */ ([])).map((kept) => ({ ...kept, key: ++keys, part: 1, failed: "", file: null, pasted: false })), ...failures];
+    const kept = store.read(name, /** @type {any[]} */ ([]))
+      .map((one) => ({ ...one, key: ++keys, part: 1, failed: "", file: null, pasted: false }));
+    files.value = [...kept, ...failures];
   }));
   const node = el("ul", { class: "attached", "aria-label": "Attached files", hidden: () => !files.value.length });
   list(node, () => files.value, (one) => one.key, (one) => row(one, retry, drop));
@@ -142,6 +146,8 @@ function row(one, retry, drop) {
     () => one.value.failed ? el("small", { role: "alert" }, one.value.failed)
       : one.value.path ? el("small", null, sizeText(one.value.size))
         : el("progress", { max: 1, value: () => one.value.part, "aria-label": () => `Sending ${one.value.name}` }),
-    () => (one.value.failed && one.value.file ? el("button", { class: "btn plain small", onclick: () => retry(one.peek()) }, "Retry") : null),
-    el("button", { class: "btn plain icon small", "aria-label": () => `Remove ${one.value.name || "the picture"}`, onclick: () => drop(one.peek()) }, icon("close")));
+    () => (one.value.failed && one.value.file
+      ? el("button", { class: "btn plain small", onclick: () => retry(one.peek()) }, "Retry") : null),
+    el("button", { class: "btn plain icon small", "aria-label": () => `Remove ${one.value.name || "the picture"}`,
+      onclick: () => drop(one.peek()) }, icon("close")));
 }

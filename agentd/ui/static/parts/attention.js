@@ -26,7 +26,8 @@ function use() {
   if (!attentive.peek()) judge();
 }
 
-for (const name of ["pointerdown", "pointermove", "keydown", "wheel", "focus"]) addEventListener(name, use, { capture: true, passive: true });
+for (const name of ["pointerdown", "pointermove", "keydown", "wheel", "focus"])
+  addEventListener(name, use, { capture: true, passive: true });
 document.addEventListener("visibilitychange", () => {
   if (visible()) used = performance.now();
   judge();

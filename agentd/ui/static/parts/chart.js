@@ -35,7 +35,8 @@ export function chartCard({ title, chart, controls }) {
   const name = typeof title === "function" ? title : () => title;
   return el("section", { class: "card", "aria-label": name },
     el("header", null, el("h2", null, name), el("span", { class: "grow" }), controls ?? null,
-      el("button", { class: "btn small plain", "aria-pressed": () => String(asTable.value), onclick: () => (asTable.value = !asTable.peek()) },
+      el("button", { class: "btn small plain", "aria-pressed": () => String(asTable.value),
+        onclick: () => (asTable.value = !asTable.peek()) },
         "As table")),
     () => {
       if (asTable.value) return chartTable(name, chart);
@@ -73,7 +74,10 @@ function chartBox(name, chart) {
   box.addEventListener("keydown", (event) => {
     const last = chart().places.length - 1;
     const at = active.peek() < 0 ? last : active.peek();
-    const steps = { ArrowLeft: at - 1, ArrowRight: at + 1, ArrowUp: at + 1, ArrowDown: at - 1, Home: 0, End: last, PageUp: at + 7, PageDown: at - 7 };
+    const steps = {
+      ArrowLeft: at - 1, ArrowRight: at + 1, ArrowUp: at + 1, ArrowDown: at - 1,
+      Home: 0, End: last, PageUp: at + 7, PageDown: at - 7,
+    };
     if (event.key === "Escape") active.value = -1;
     if (!(event.key in steps)) return;
     event.preventDefault();
@@ -188,7 +192,9 @@ function draw(chart, width, active) {
       svg("line", { class: "grid", x1: at.left, x2: at.right, y1: at.y(tick), y2: at.y(tick) }),
       svg("text", { x: at.left - 8, y: at.y(tick) + 4, "text-anchor": "end" }, (chart.mark ?? chart.format)(tick)),
     ]).flat(),
-    active >= 0 ? svg("rect", { class: "today", x: at.left + active * at.step, y: TOP, width: at.step, height: HEIGHT - TOP - BOTTOM }) : null,
+    active >= 0
+      ? svg("rect", { class: "today", x: at.left + active * at.step, y: TOP, width: at.step, height: HEIGHT - TOP - BOTTOM })
+      : null,
     chart.kind === "bars" ? drawBars(chart, at) : drawLines(chart, at, active),
     places.flatMap(({ short }, index) => {
       const shown = index === last || (index % every === 0 && last - index >= every * 0.7);
@@ -211,7 +217,8 @@ function drawBars({ places, series }, { left, step, y }) {
       const [from, to] = [y(below), y(below + value)];
       const gap = below && from - to > 2 ? 1 : 0;
       below += value;
-      return [svg("rect", { class: `f${index + 1}`, x: left + (at + 0.5) * step - thick / 2, y: to, width: thick, height: Math.max(0.75, from - to - gap), rx: Math.min(1.5, thick / 4) })];
+      return [svg("rect", { class: `f${index + 1}`, x: left + (at + 0.5) * step - thick / 2, y: to, width: thick,
+        height: Math.max(0.75, from - to - gap), rx: Math.min(1.5, thick / 4) })];
     });
   });
 }
@@ -242,7 +249,8 @@ function drawLines({ places, series }, { left, step, y }, active) {
 function legend({ kind, series, format }) {
   if (series.length < 2 && kind === "bars") return null;
   return el("ul", { class: "legend" }, series.map((one, index) => el("li", null, el("i", { class: `f${index + 1}` }),
-    el("span", null, one.name), el("b", null, one.note ?? format(one.values.reduce((/** @type {number} */ sum, value) => sum + (value ?? 0), 0))))));
+    el("span", null, one.name),
+    el("b", null, one.note ?? format(one.values.reduce((/** @type {number} */ sum, value) => sum + (value ?? 0), 0))))));
 }
 
 /**

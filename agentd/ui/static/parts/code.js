@@ -16,11 +16,15 @@ const WORDS = new Set((
   "import in interface internal is lambda let local loop match mod module mut namespace new nil none None not null nonlocal of " +
   "or override package pass private protected pub public raise return self static struct super switch then this throw throws " +
   "trait true True False try type typeof union unless until unsafe use using var virtual void where while with yield " +
-  "select insert update delete create table join group order by SELECT FROM WHERE INSERT UPDATE DELETE CREATE TABLE JOIN GROUP ORDER BY AND OR NOT NULL AS ON"
+  "select insert update delete create table join group order by SELECT FROM WHERE INSERT UPDATE DELETE CREATE TABLE JOIN GROUP " +
+  "ORDER BY AND OR NOT NULL AS ON"
 ).split(" "));
 
 /** What begins a comment to the end of its line, by language; else both kinds. */
-const HASH = new Set(["python", "py", "sh", "bash", "shell", "zsh", "yaml", "yml", "toml", "ruby", "rb", "make", "dockerfile", "ini", "cfg", "conf", "service", "pl", "r"]);
+const HASH = new Set([
+  "python", "py", "sh", "bash", "shell", "zsh", "yaml", "yml", "toml", "ruby", "rb",
+  "make", "dockerfile", "ini", "cfg", "conf", "service", "pl", "r",
+]);
 const DASH = new Set(["sql", "lua", "haskell", "hs"]);
 /** Prose and output, which have no words to colour. */
 const PLAIN = new Set(["text", "txt", "md", "markdown", "console", "output", "log", "csv"]);

@@ -63,7 +63,8 @@ export function completeCommands(input, chatId, changed) {
       onpointerdown: (event) => event.preventDefault(),
       onclick: () => choose(command),
     },
-    el("span", { class: "name" }, `/${command.name}`, command.argumentHint ? el("span", { class: "wanted" }, ` ${command.argumentHint}`) : null),
+    el("span", { class: "name" }, `/${command.name}`,
+      command.argumentHint ? el("span", { class: "wanted" }, ` ${command.argumentHint}`) : null),
     el("small", null, command.description))));
     node.hidden = false;
     input.setAttribute("aria-controls", id);

@@ -28,7 +28,8 @@ export function composer({ draft, placeholder, tools = [], note, label = "Prompt
   const files = fileHolder(draft);
   /** Whether to send once the files are there, and how. */
   const waits = signal(/** @type {{ now: boolean, notBefore: string } | null} */ (null));
-  const input = el("textarea", { class: "draft", rows: 1, placeholder, "aria-label": label, enterkeyhint: "send", value: kept.read(), autofocus, dir: "auto" });
+  const input = el("textarea", { class: "draft", rows: 1, placeholder, "aria-label": label, enterkeyhint: "send", value: kept.read(),
+    autofocus, dir: "auto" });
 
   const commands = commandHolder(input, chatId, () => edited());
   const changed = () => {
@@ -98,9 +99,11 @@ export function composer({ draft, placeholder, tools = [], note, label = "Prompt
   if (!may("manager")) return { node: el("p", { class: "nothing" }, "Your role reads only: a manager may send prompts."), input, insert };
   const speech = el("div", { class: "speech" });
   const node = el("div", { class: "composer" }, commands.node, speech, files.node, input,
-    el("div", { class: "tools" }, attachButton(files.add), canDictate ? dictateButton(speech, input, insertHere) : null, tools, el("span", { class: "grow" }),
+    el("div", { class: "tools" }, attachButton(files.add), canDictate ? dictateButton(speech, input, insertHere) : null, tools,
+      el("span", { class: "grow" }),
       el("span", { class: () => `state${waits.value || files.failed.value ? "" : " not-phone"}` }, state),
-      el("button", { class: "btn plain icon small", type: "button", "aria-label": "Send later…", title: "Send later…", hidden: unready, onclick: () => void submitLater() }, icon("clock")),
+      el("button", { class: "btn plain icon small", type: "button", "aria-label": "Send later…", title: "Send later…", hidden: unready,
+        onclick: () => void submitLater() }, icon("clock")),
       el("button", { class: "send", "aria-label": "Send", disabled: unready, onclick: () => submit() }, icon("send"))));
   node.addEventListener("click", (event) => {
     if (event.target === node || event.target === node.lastElementChild) input.focus();
@@ -218,7 +221,8 @@ function attachButton(add) {
     picker.value = "";
   });
   return el("span", { class: "loaded" }, picker,
-    el("button", { class: "btn plain icon small", type: "button", "aria-label": "Attach files", title: "Attach files", onclick: () => picker.click() }, icon("attach")));
+    el("button", { class: "btn plain icon small", type: "button", "aria-label": "Attach files", title: "Attach files",
+      onclick: () => picker.click() }, icon("attach")));
 }
 
 /**
@@ -239,7 +243,8 @@ function dictateButton(holder, input, insert) {
       if (document.activeElement === document.body) input.focus();
     }
   };
-  return el("button", { class: "btn plain icon small", changes: "manager", type: "button", "aria-label": "Dictate", title: "Dictate", disabled: () => busy.value, onclick: () => void start() }, icon("microphone"));
+  return el("button", { class: "btn plain icon small", changes: "manager", type: "button", "aria-label": "Dictate", title: "Dictate",
+    disabled: () => busy.value, onclick: () => void start() }, icon("microphone"));
 }
 
 /**

@@ -98,7 +98,8 @@ async function toWav(recording) {
   const context = new OfflineAudioContext(1, 1, RATE); // what it decodes, it brings to its own rate
   const sound = recording.size ? await context.decodeAudioData(await recording.arrayBuffer()) : context.createBuffer(1, 1, RATE);
   const data = new DataView(new ArrayBuffer(HEAD + 2 * sound.length));
-  const write = (/** @type {number} */ at, /** @type {string} */ text) => [...text].forEach((letter, index) => data.setUint8(at + index, letter.charCodeAt(0)));
+  const write = (/** @type {number} */ at, /** @type {string} */ text) =>
+    [...text].forEach((letter, index) => data.setUint8(at + index, letter.charCodeAt(0)));
   write(0, "RIFF");
   data.setUint32(4, data.byteLength - 8, true);
   write(8, "WAVEfmt ");
@@ -136,7 +137,8 @@ function openMicrophone(abort) {
 
 /** @param {DOMException} error */
 function describe(error) {
-  if (error.name === "NotAllowedError") return new ApiError(0, "microphone", "The microphone is not allowed here", "Allow it in the browser's settings of this page.");
+  if (error.name === "NotAllowedError")
+    return new ApiError(0, "microphone", "The microphone is not allowed here", "Allow it in the browser's settings of this page.");
   if (error.name === "NotFoundError") return new ApiError(0, "microphone", "There is no microphone");
   return new ApiError(0, "microphone", "The microphone cannot be used", error.message);
 }

@@ -162,7 +162,8 @@ function pickLines(code, file, online) {
  */
 function diffLine({ kind, number, text }, id) {
   const name = kind === "+" ? "l add" : kind === "-" ? "l del" : "l";
-  return el("div", { class: name, id }, el("span", null, number), el("span", null, kind === "-" ? "−" : kind.trim()), el("span", null, text));
+  return el("div", { class: name, id },
+    el("span", null, number), el("span", null, kind === "-" ? "−" : kind.trim()), el("span", null, text));
 }
 
 /**

@@ -34,5 +34,6 @@ export function shortSeconds(seconds) {
  */
 export function figure(label, value, sub, spark, href) {
   const shown = href ? el("a", { href }, value) : value;
-  return el("div", { class: "figure" }, el("span", { class: "lab" }, label), el("span", { class: "val" }, shown), el("span", { class: "sub" }, ...sub), spark);
+  return el("div", { class: "figure" },
+    el("span", { class: "lab" }, label), el("span", { class: "val" }, shown), el("span", { class: "sub" }, ...sub), spark);
 }

@@ -29,7 +29,9 @@ export function frame({ title, actions = [], back, tabs }, ...content) {
  * @template T
  * @param {() => Promise<T>} read
  * @param {(value: T) => Single} show
- * @returns {{ node: HTMLElement, reload: () => Promise<void>, change: (apply: (value: T) => T, send: () => Promise<unknown>) => Promise<void> }}
+ * @returns {{
+ *   node: HTMLElement, reload: () => Promise<void>, change: (apply: (value: T) => T, send: () => Promise<unknown>) => Promise<void>
+ * }}
  *   `change` shows a change at once and sends it after those before it; once all are answered, it reads what came of them
  */
 export function loaded(read, show) {

@@ -13,18 +13,21 @@ const HOUR = 3_600_000;
  */
 export async function askLater(chosen = "") {
   const start = chosen || at(0, 1).toISOString();
-  const input = el("input", { class: "input", type: "datetime-local", value: toLocal(new Date(start)), min: toLocal(new Date(now())), required: true, autofocus: true, "aria-describedby": "later-zone" });
+  const input = el("input", { class: "input", type: "datetime-local", value: toLocal(new Date(start)), min: toLocal(new Date(now())),
+    required: true, autofocus: true, "aria-describedby": "later-zone" });
   const answer = await openDialog("Send later", (close) => {
     const submit = (/** @type {Event} */ event) => {
       event.preventDefault();
       if (input.value) close(new Date(input.value).toISOString());
     };
     return [
-      el("div", { class: "ideas" }, suggestions().map(([label, moment]) =>
-        el("button", { class: "btn small", type: "button", title: fullTime(moment.getTime()), onclick: () => close(moment.toISOString()) }, label))),
+      el("div", { class: "ideas" }, suggestions().map(([label, moment]) => el("button", {
+        class: "btn small", type: "button", title: fullTime(moment.getTime()), onclick: () => close(moment.toISOString()),
+      }, label))),
       el("form", { onsubmit: submit },
         el("label", { class: "labelled" }, el("span", null, "Not before"), input),
-        el("p", { class: "state", id: "later-zone" }, `In this device's time zone, ${Intl.DateTimeFormat().resolvedOptions().timeZone}. Prompts behind it do not wait for it.`),
+        el("p", { class: "state", id: "later-zone" },
+          `In this device's time zone, ${Intl.DateTimeFormat().resolvedOptions().timeZone}. Prompts behind it do not wait for it.`),
         el("footer", null,
           el("button", { class: "btn", type: "button", onclick: () => close() }, "Cancel"),
           el("button", { class: "btn main" }, "Send later"))),
@@ -56,5 +59,6 @@ function at(days, hours = 0) {
 /** @param {Date} moment */
 function toLocal(moment) {
   const two = (/** @type {number} */ number) => String(number).padStart(2, "0");
-  return `${moment.getFullYear()}-${two(moment.getMonth() + 1)}-${two(moment.getDate())}T${two(moment.getHours())}:${two(moment.getMinutes())}`;
+  const day = `${moment.getFullYear()}-${two(moment.getMonth() + 1)}-${two(moment.getDate())}`;
+  return `${day}T${two(moment.getHours())}:${two(moment.getMinutes())}`;
 }

@@ -68,7 +68,10 @@ async function show(tag, question, title) {
   const worker = await navigator.serviceWorker.ready;
   const { chatId, id } = question;
   const actions = may("manager") ? [{ action: "allow", title: "Allow" }, { action: "deny", title: "Deny" }] : [];
-  const options = { body: `${questionTitle(question)}\n${question.subject.slice(0, 200)}`, tag, icon: link("/icon-192.png"), data: { chatId, id, url: link(`/${chatId}`) }, actions };
+  const options = {
+    body: `${questionTitle(question)}\n${question.subject.slice(0, 200)}`, tag, icon: link("/icon-192.png"),
+    data: { chatId, id, url: link(`/${chatId}`) }, actions,
+  };
   for (let tries = 0; tries < TRIES; tries++) {
     await worker.showNotification(title, /** @type {any} */ (options));
     if ((await worker.getNotifications({ tag })).length) break;

@@ -12,7 +12,10 @@ const MOST_CHARACTERS = 2000;
 /** Colours and other control sequences; the same as the daemon's `plain=true` leaves out. */
 const ESCAPES = /\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[ -/]+[0-~]|\x1b[@-Z\\-_]/g;
 
-/** @typedef {{ node: HTMLElement, write: (text: string) => void, reset: () => void, lines: import("../core/signals.js").ReadonlySignal<number> }} Output */
+/**
+ * @typedef {{ node: HTMLElement, write: (text: string) => void, reset: () => void,
+ *   lines: import("../core/signals.js").ReadonlySignal<number> }} Output
+ */
 
 /**
  * @param {string} label
@@ -117,5 +120,7 @@ function readable(line) {
   const near = line.includes("\r") ? line.slice(-8 * MOST_CHARACTERS) : line.slice(0, 8 * MOST_CHARACTERS);
   const bare = near.replace(ESCAPES, "").replace(/\r+$/, "");
   const text = bare.slice(bare.lastIndexOf("\r") + 1);
-  return text.length <= MOST_CHARACTERS ? text : `${text.slice(0, MOST_CHARACTERS)} … ${(line.length - MOST_CHARACTERS).toLocaleString("en")} more characters`;
+  return text.length <= MOST_CHARACTERS
+    ? text
+    : `${text.slice(0, MOST_CHARACTERS)} … ${(line.length - MOST_CHARACTERS).toLocaleString("en")} more characters`;
 }

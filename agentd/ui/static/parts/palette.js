@@ -107,7 +107,8 @@ export function showPalette() {
 /** @param {import("../api.d.ts").ListedChat} chat */
 function inMessages(chat) {
   const hash = chat.match ? `#m${chat.match.messageId}` : "";
-  return { label: chat.title, note: chat.match?.excerpt ?? "", icon: "chat", group: "In messages", run: () => void navigate(`/${chat.chatId}${hash}`) };
+  return { label: chat.title, note: chat.match?.excerpt ?? "", icon: "chat", group: "In messages",
+    run: () => void navigate(`/${chat.chatId}${hash}`) };
 }
 
 /**
@@ -154,13 +155,19 @@ function find(text) {
   const fits = matcher(text);
   const pages = PAGES.flatMap(({ path, place }) => (place && may(place.role ?? "viewer") ? [{ path, ...place }] : []))
     .filter((place) => fits(`${place.label} ${place.group ?? ""} ${place.area} ${place.words ?? ""}`))
-    .map((place) => ({ label: place.label, note: place.area === "agent" ? "" : place.area, icon: place.icon, group: "Pages", run: () => void navigate(place.path) }));
+    .map((place) => ({
+      label: place.label, note: place.area === "agent" ? "" : place.area, icon: place.icon, group: "Pages",
+      run: () => void navigate(place.path),
+    }));
   const recent = [...chats.peek().values()].sort((one, other) => other.updatedAt.localeCompare(one.updatedAt))
     .filter((chat) => fits(chat.title)).slice(0, MOST)
-    .map((chat) => ({ label: chat.title, note: shortTime(chat.updatedAt), icon: "chat", group: "Chats", run: () => void navigate(`/${chat.chatId}`) }));
+    .map((chat) => ({
+      label: chat.title, note: shortTime(chat.updatedAt), icon: "chat", group: "Chats", run: () => void navigate(`/${chat.chatId}`),
+    }));
   const actions = [
     { label: "New chat", icon: "plus", onselect: () => void navigate("/") },
     ...accountItems().flatMap((item) => (item && (!item.changes || canChange(item.changes)) ? [item] : [])),
-  ].filter((item) => fits(item.label)).map((item) => ({ label: item.label, icon: item.icon ?? "sun", group: "Actions", run: item.onselect }));
+  ].filter((item) => fits(item.label))
+    .map((item) => ({ label: item.label, icon: item.icon ?? "sun", group: "Actions", run: item.onselect }));
   return [...recent, ...pages, ...actions];
 }

@@ -23,7 +23,8 @@ export function prose(text, html, cut = false) {
   if (html) {
     showHtml(node, html);
     finish(node);
-    if (cut) node.append(el("button", { class: "btn small", onclick: () => fill(node, el("p", { class: "asis" }, text)) }, "Show all as plain text"));
+    const showAll = () => fill(node, el("p", { class: "asis" }, text));
+    if (cut) node.append(el("button", { class: "btn small", onclick: showAll }, "Show all as plain text"));
   } else {
     fill(node, plain(text));
     void render(text).then((rendered) => rendered && node.isConnected && (showHtml(node, rendered), finish(node)));
@@ -36,7 +37,8 @@ export function prose(text, html, cut = false) {
  * @param {object} value
  */
 export function structured(value) {
-  const node = el("div", { class: "prose", dir: "ltr" }, el("pre", null, el("code", { class: "language-json" }, JSON.stringify(value, null, 2))));
+  const node = el("div", { class: "prose", dir: "ltr" },
+    el("pre", null, el("code", { class: "language-json" }, JSON.stringify(value, null, 2))));
   finish(node);
   return node;
 }
@@ -167,7 +169,8 @@ function finish(node) {
     const code = block.querySelector("code");
     if (code) colour([code], /language-([\w+#-]+)/.exec(code.className)?.[1] ?? "");
     block.setAttribute("tabindex", "0");
-    const copy = el("button", { class: "btn plain icon small copy", "aria-label": "Copy this code", onclick: () => void copyText(block.textContent ?? "") }, icon("copy"));
+    const copy = el("button", { class: "btn plain icon small copy", "aria-label": "Copy this code",
+      onclick: () => void copyText(block.textContent ?? "") }, icon("copy"));
     const box = el("div", { class: "codebox" });
     block.replaceWith(box);
     box.append(block, copy);

@@ -85,7 +85,8 @@ export function queuePanel(chat, { sendNow }) {
   /** It is paused until it has its place again, so that it is not sent before those that it stood behind. */
   async function putBack(/** @type {Prompt} */ prompt, /** @type {number} */ position) {
     const { id } = await post(`/api/chat/${chat.chatId}/send`, {
-      prompt: prompt.prompt, isPaused: true, ...(prompt.model ? { model: prompt.model } : {}), ...(prompt.notBefore ? { notBefore: prompt.notBefore } : {}), ...demandOf(prompt),
+      prompt: prompt.prompt, isPaused: true, ...(prompt.model ? { model: prompt.model } : {}),
+      ...(prompt.notBefore ? { notBefore: prompt.notBefore } : {}), ...demandOf(prompt),
     });
     await post(`${path}/${id}/move`, { position });
     if (!prompt.isPaused) await post(`${path}/${id}/resume`);
@@ -158,7 +159,8 @@ export function queuePanel(chat, { sendNow }) {
     const { chooseVersion } = await import("./conflict.js");
     const choice = await chooseVersion({
       title: "This prompt was sent already", text: "It was sent, or removed, elsewhere while you edited it.",
-      mine: { label: "Yours", text, action: "Queue mine as well" }, theirs: { label: "What was in the queue", text: before, action: "Discard mine" },
+      mine: { label: "Yours", text, action: "Queue mine as well" },
+      theirs: { label: "What was in the queue", text: before, action: "Discard mine" },
     });
     if (choice === "mine") void send({ chatId: chat.chatId, text, model, ...demand });
   }
@@ -175,20 +177,29 @@ export function queuePanel(chat, { sendNow }) {
       el("span", { class: "pos" }, () => position.value + 1),
       el("span", { class: "text", dir: "auto", title: () => prompt.value.prompt }, () => prompt.value.prompt, " ",
         () => (prompt.value.model ? el("span", { class: "chip" }, prompt.value.model) : null), " ",
-        () => (prompt.value.notBefore ? el("span", { class: "chip", title: `Not before ${fullTime(prompt.value.notBefore)}` }, `from ${comingTime(prompt.value.notBefore)}`) : null), " ",
-        () => (prompt.value.outputSchema ? el("span", { class: "chip", title: "Its reply is JSON that fits a schema" }, "JSON") : null), " ",
-        () => (prompt.value.isPaused ? el("span", { class: "chip" }, "paused") : null)),
+        () => (prompt.value.notBefore ? el("span", { class: "chip", title: `Not before ${fullTime(prompt.value.notBefore)}` },
+          `from ${comingTime(prompt.value.notBefore)}`) : null), " ",
+        () => (prompt.value.outputSchema ? el("span", { class: "chip", title: "Its reply is JSON that fits a schema" }, "JSON") : null),
+        " ", () => (prompt.value.isPaused ? el("span", { class: "chip" }, "paused") : null)),
       el("span", { class: "acts" },
-        el("button", { class: "btn plain icon small", changes: "manager", "aria-label": () => (prompt.value.isPaused ? "Resume" : "Pause"), onclick: () => void pause(prompt.peek(), !prompt.peek().isPaused) },
+        el("button", { class: "btn plain icon small", changes: "manager", "aria-label": () => (prompt.value.isPaused ? "Resume" : "Pause"),
+          onclick: () => void pause(prompt.peek(), !prompt.peek().isPaused) },
           () => icon(prompt.value.isPaused ? "play" : "pause")),
-        el("button", { class: "btn plain icon small not-phone", changes: "manager", "aria-label": "Edit", onclick: () => void edit(prompt.peek()) }, icon("pencil")),
+        el("button", { class: "btn plain icon small not-phone", changes: "manager", "aria-label": "Edit",
+          onclick: () => void edit(prompt.peek()) }, icon("pencil")),
         menuButton({ class: "btn plain icon small", changes: "manager", "aria-label": "More for this prompt" }, [icon("more")], () => [
           { label: "Edit", icon: "pencil", changes: "manager", onselect: () => void edit(prompt.peek()) },
           { label: "Send now", icon: "send", note: "Stops the running turn", changes: "manager", onselect: () => sendNow(id) },
-          { label: prompt.peek().notBefore ? "Another time…" : "Send later…", icon: "clock", changes: "manager", onselect: () => void postpone(prompt.peek()) },
-          prompt.peek().notBefore ? { label: "At its turn", icon: "calendar", note: "Without a time", changes: "manager", onselect: () => void setTime(prompt.peek(), "") } : false,
-          { label: "Move up", icon: "up", hint: "Alt ↑", disabled: position.peek() === 0, changes: "manager", onselect: () => void move(prompt.peek(), position.peek() - 1) },
-          { label: "Move down", icon: "down", hint: "Alt ↓", disabled: position.peek() === prompts.peek().length - 1, changes: "manager", onselect: () => void move(prompt.peek(), position.peek() + 1) },
+          { label: prompt.peek().notBefore ? "Another time…" : "Send later…", icon: "clock", changes: "manager",
+            onselect: () => void postpone(prompt.peek()) },
+          prompt.peek().notBefore ? {
+            label: "At its turn", icon: "calendar", note: "Without a time", changes: "manager",
+            onselect: () => void setTime(prompt.peek(), ""),
+          } : false,
+          { label: "Move up", icon: "up", hint: "Alt ↑", disabled: position.peek() === 0, changes: "manager",
+            onselect: () => void move(prompt.peek(), position.peek() - 1) },
+          { label: "Move down", icon: "down", hint: "Alt ↓", disabled: position.peek() === prompts.peek().length - 1, changes: "manager",
+            onselect: () => void move(prompt.peek(), position.peek() + 1) },
           null,
           { label: "Remove", icon: "trash", danger: true, changes: "manager", onselect: () => void drop(prompt.peek()) },
         ]))]);
@@ -267,7 +278,8 @@ export function queuePanel(chat, { sendNow }) {
   const hold = () => void post(`${path}/hold`, {}).then(chat.refresh, toastError);
   const release = () => void post(`${path}/release`).then(chat.refresh, toastError);
   const waits = computed(() => prompts.value.length + mine.value.length);
-  const node = el("div", { class: () => `queue${folded.value ? " folded" : ""}`, hidden: () => !waits.value && !(held.value && chat.work.value?.state !== "completed") },
+  const isEmpty = () => !waits.value && !(held.value && chat.work.value?.state !== "completed");
+  const node = el("div", { class: () => `queue${folded.value ? " folded" : ""}`, hidden: isEmpty },
     el("div", { class: "cap" },
       el("b", { class: "only-phone" }, () => `${waits.value} wait`),
       el("span", { class: "next only-phone" }, () => (prompts.value[0] ? `· ${prompts.value[0].prompt}` : "")),
@@ -277,8 +289,9 @@ export function queuePanel(chat, { sendNow }) {
       () => held.value
         ? el("button", { class: "btn plain small", changes: "manager", title: held.value, onclick: release }, icon("play"), "Continue")
         : el("button", { class: "btn plain small", changes: "manager", onclick: hold }, icon("pause"), "Hold all"),
-      el("button", { class: "btn plain icon small only-phone", "aria-label": () => (folded.value ? "Show the queue" : "Fold the queue"), "aria-expanded": () => String(!folded.value),
-        onclick: () => (folded.value = !folded.peek()) }, () => icon(folded.value ? "down" : "up"))),
+      el("button", { class: "btn plain icon small only-phone", "aria-label": () => (folded.value ? "Show the queue" : "Fold the queue"),
+        "aria-expanded": () => String(!folded.value), onclick: () => (folded.value = !folded.peek()) },
+        () => icon(folded.value ? "down" : "up"))),
     rows,
     () => (mine.value.length ? el("ol", { class: "outbox", "aria-label": "Being sent" }, mine.value.map(outgoing)) : null));
   effect(() => {
@@ -309,7 +322,8 @@ function caption(chat, waits) {
   if (work?.held) return `${counted(waits, "prompt")} on hold: ${work.held}`;
   if (work?.waitsUntil) return `${counted(waits, "prompt")}, from ${clockTime(work.waitsUntil)} on: ${work.waitsFor}`;
   const times = chat.queue.value.filter((one) => !one.isPaused).map((one) => one.notBefore ?? "");
-  if (times.length && times.every(Boolean)) return `${counted(waits, "prompt waits", "prompts wait")}, from ${comingTime(times.sort()[0] ?? "")} on`;
+  if (times.length && times.every(Boolean))
+    return `${counted(waits, "prompt waits", "prompts wait")}, from ${comingTime(times.sort()[0] ?? "")} on`;
   return `${counted(waits, "prompt waits", "prompts wait")}${chat.working.value ? " for this turn to end" : ""}`;
 }
 
@@ -329,7 +343,8 @@ function outgoing(entry) {
  * @param {(text: string) => void} onchange
  */
 function editor(prompt, finish, onchange) {
-  const input = el("textarea", { class: "input", rows: 2, value: prompt.prompt, "aria-label": "Text of the prompt", autofocus: true, dir: "auto" });
+  const input = el("textarea", { class: "input", rows: 2, value: prompt.prompt, "aria-label": "Text of the prompt",
+    autofocus: true, dir: "auto" });
   const save = () => void finish(prompt, input.value.trim());
   input.addEventListener("input", () => onchange(input.value));
   input.addEventListener("keydown", (event) => {

@@ -9,7 +9,9 @@ import { PAGES } from "../pages.js";
  * @param {string} first such as `/workspace/changes`
  */
 export function tabs(first) {
-  const members = PAGES.flatMap((one) => one.place && (one.path === first || one.place.within === first) ? [{ path: one.path, ...one.place }] : []);
+  const members = PAGES.flatMap((one) =>
+    one.place && (one.path === first || one.place.within === first) ? [{ path: one.path, ...one.place }] : []);
   return el("nav", { class: "seg page-tabs", "aria-label": members[0]?.label ?? "Pages" },
-    members.map((one) => el("a", { href: link(one.path), "aria-current": () => (path.value === one.path ? "page" : null) }, one.tab ?? one.label)));
+    members.map((one) => el("a", { href: link(one.path), "aria-current": () => (path.value === one.path ? "page" : null) },
+      one.tab ?? one.label)));
 }

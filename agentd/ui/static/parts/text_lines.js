@@ -25,7 +25,8 @@ export function textLines(text, { label, language, line = 0 }) {
     const from = Number(/** @type {HTMLElement} */ (chunk).dataset["from"]);
     chunk.append(...lines.slice(from, from + CHUNK).map((words, index) => {
       const number = from + index + 1;
-      return el("div", { class: number === line ? "l numbered at" : "l numbered", id: `L${number}` }, el("span", null, number), el("span", null, words));
+      return el("div", { class: number === line ? "l numbered at" : "l numbered", id: `L${number}` },
+        el("span", null, number), el("span", null, words));
     }));
     colour(chunk.querySelectorAll(".l > :last-child"), language);
   };

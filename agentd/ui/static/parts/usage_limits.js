@@ -20,7 +20,9 @@ export function tightWindows(windows, time = now()) {
 
 /** @param {readonly UsageWindow[]} windows */
 export function windowsText(windows) {
-  return windows.map(({ name, usedPercent, resetsAt }) => `${name}: ${usedPercent} % used${resetsAt ? `, resets ${comingTime(resetsAt)}` : ""}`).join(" · ");
+  return windows
+    .map(({ name, usedPercent, resetsAt }) => `${name}: ${usedPercent} % used${resetsAt ? `, resets ${comingTime(resetsAt)}` : ""}`)
+    .join(" · ");
 }
 
 /**
@@ -30,5 +32,6 @@ export function windowsText(windows) {
 export function limitState(windows) {
   const tick = ticking();
   const told = computed(() => windowsText(tightWindows(windows(), tick.value)));
-  return el("span", { class: "state need limits", role: "status", title: () => told.value, hidden: () => !told.value }, dot("need"), el("span", { class: "clip" }, () => told.value));
+  return el("span", { class: "state need limits", role: "status", title: () => told.value, hidden: () => !told.value },
+    dot("need"), el("span", { class: "clip" }, () => told.value));
 }

@@ -8,7 +8,8 @@ import { tightWindows, windowsText } from "../parts/usage_limits.js";
 import { card, follow, settingsPage } from "./frame.js";
 
 const ENGINES = /** @type {Record<string, string>} */ ({
-  "offline": "Built in, without a model", "native": "Built in, with a model", "codex": "Codex", "claude-code": "Claude Code", "acp": "An ACP agent",
+  "offline": "Built in, without a model", "native": "Built in, with a model",
+  "codex": "Codex", "claude-code": "Claude Code", "acp": "An ACP agent",
 });
 
 /** @returns {import("../core/router.js").Page} */
@@ -17,7 +18,8 @@ export function page() {
   follow(["engineUpdate"], () => void about.reload());
   return settingsPage("About", about.node, card({ title: "For programs" }, el("div", { class: "inside" }, el("dl", { class: "pair" },
     el("dt", null, "The API, described"), el("dd", null, el("a", { href: link("/api/openapi.json") }, "openapi.json"), " (OpenAPI 3.1)"),
-    el("dt", null, "For monitoring"), el("dd", null, el("a", { href: link("/metrics") }, "metrics"), " (Prometheus), ", el("a", { href: link("/healthz") }, "healthz"))))));
+    el("dt", null, "For monitoring"),
+    el("dd", null, el("a", { href: link("/metrics") }, "metrics"), " (Prometheus), ", el("a", { href: link("/healthz") }, "healthz"))))));
 
   /** @param {any} found */
   function show(found) {

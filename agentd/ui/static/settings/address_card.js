@@ -26,8 +26,9 @@ export function addressCard() {
           ? "Encrypted (https): nobody on the way reads along."
           : LOOPBACK.test(location.hostname)
             ? "Not encrypted (http), which is right for this machine alone."
-            : ["Not encrypted (http): others in the network can read along, and a phone allows no microphone, notifications or installation. Run ",
-              el("code", null, "agentd tls"), " for a certificate that the devices of your network can trust, or put a reverse proxy with https before it."]),
+            : ["Not encrypted (http): others in the network can read along, ",
+              "and a phone allows no microphone, notifications or installation. Run ", el("code", null, "agentd tls"),
+              " for a certificate that the devices of your network can trust, or put a reverse proxy with https before it."]),
         may("administrator") ? el("a", { href: link("/settings/agent") }, "Change where it listens") : null))));
 }
 
@@ -43,7 +44,8 @@ export function phoneCard() {
     }
   }
   return card({ title: "Your phone", text: "A code signs in once, as an administrator, without a password.", actions: [
-    el("button", { class: "btn", changes: "administrator", onclick: () => void make() }, icon("key"), () => (code.value ? "Another code" : "Make a code")),
+    el("button", { class: "btn", changes: "administrator", onclick: () => void make() },
+      icon("key"), () => (code.value ? "Another code" : "Make a code")),
   ] }, () => (code.value ? shownCode(code.value) : null));
 }
 
@@ -71,7 +73,8 @@ function unreachable() {
 function qrCode(text) {
   return loaded(() => post("/api/qr", { text }), ({ size, path }) => {
     const side = size + 2 * MARGIN;
-    return svg("svg", { viewBox: `${-MARGIN} ${-MARGIN} ${side} ${side}`, role: "img", "aria-label": "QR code of the address", "shape-rendering": "crispEdges" },
+    return svg("svg", { viewBox: `${-MARGIN} ${-MARGIN} ${side} ${side}`, role: "img", "aria-label": "QR code of the address",
+      "shape-rendering": "crispEdges" },
       svg("path", { d: path }));
   }).node;
 }

@@ -101,5 +101,6 @@ function settingsCard({ title, text, names }, settings) {
     canSave ? el("footer", null,
       el("span", { class: "grow" }, () => (changed.value ? `${changed.value} not saved` : "Saved to agentd.yml, whose comments stay")),
       () => (changed.value ? el("button", { class: "btn plain", onclick: () => (drafts.value = new Map()) }, "Discard") : null),
-      el("button", { class: "btn main", changes: "manager", disabled: () => !changed.value || busy.value, onclick: () => void save() }, "Save")) : null);
+      el("button", { class: "btn main", changes: "manager", disabled: () => !changed.value || busy.value, onclick: () => void save() },
+        "Save")) : null);
 }

@@ -27,7 +27,10 @@ export function ruleList(settings) {
   return el("div", { class: "rules", "aria-label": "Rules", role: "group" }, () => (rules.value.length ? longList(
     rules.value.map((rule, at) => ({ text: textOf(rule), at })), ({ text }) => text,
     ({ text, at }) => el("li", { class: "item" }, el("code", { class: "grow" }, text),
-      may("administrator") ? el("button", { class: "btn small", changes: "administrator", "aria-label": `Remove the rule ${text}`, onclick: () => void remove(at) }, "Remove") : null),
+      may("administrator")
+        ? el("button", { class: "btn small", changes: "administrator", "aria-label": `Remove the rule ${text}`,
+          onclick: () => void remove(at) }, "Remove")
+        : null),
     "rules") : null));
 }
 

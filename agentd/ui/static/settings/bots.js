@@ -37,13 +37,16 @@ export function page() {
       problems.map((problem) => el("div", { class: "inside" }, failureLine(new Error(problem)))),
       bots.length
         ? longList(bots, (bot) => `${bot.id} ${bot.title}`, botRow, "bots")
-        : emptyState("bot", "No bots yet", "Get a token from @BotFather in Telegram, and your own number from @userinfobot: a bot obeys only the people that you name."));
+        : emptyState("bot", "No bots yet",
+          "Get a token from @BotFather in Telegram, and your own number from @userinfobot: a bot obeys only the people that you name."));
   }
 
   /** @param {Bot} bot */
   function botRow(bot) {
-    const told = [bot.id, `token ${bot.token}`, bot.users.length ? `obeys ${counted(bot.users.length, "person", "people")}` : "obeys nobody yet",
-      bot.model && `model ${bot.model}`, bot.skill !== "none" && `skill ${bot.skill}`].filter(Boolean).join(" · ");
+    const told = [
+      bot.id, `token ${bot.token}`, bot.users.length ? `obeys ${counted(bot.users.length, "person", "people")}` : "obeys nobody yet",
+      bot.model && `model ${bot.model}`, bot.skill !== "none" && `skill ${bot.skill}`,
+    ].filter(Boolean).join(" · ");
     return el("li", null,
       el("span", { class: "name" }, el("b", null, el("bdi", null, bot.title))),
       el("small", null, told),
@@ -51,9 +54,11 @@ export function page() {
       bot.pollingError ? el("small", { class: "bad" }, bot.pollingError) : null,
       el("span", { class: "ends" }, stateOf(bot),
         menuButton({ class: "btn plain icon small", "aria-label": `Actions for ${bot.title}` }, [icon("more")], () => [
-          { label: "Check the token", icon: "check", note: "Asks Telegram whose it is", changes: "administrator", onselect: () => void check(bot) },
+          { label: "Check the token", icon: "check", note: "Asks Telegram whose it is", changes: "administrator",
+            onselect: () => void check(bot) },
           { label: "Edit", icon: "pencil", changes: "administrator", onselect: () => void edit(bot, reload) },
-          { label: bot.enabled ? "Switch off" : "Switch on", icon: bot.enabled ? "pause" : "play", changes: "administrator", onselect: () => void turn(bot) },
+          { label: bot.enabled ? "Switch off" : "Switch on", icon: bot.enabled ? "pause" : "play", changes: "administrator",
+            onselect: () => void turn(bot) },
           null,
           { label: "Delete", icon: "trash", danger: true, changes: "administrator", onselect: () => void drop(bot) },
         ])));
@@ -72,7 +77,8 @@ export function page() {
 
   /** @param {Bot} bot */
   async function drop(bot) {
-    if (!await confirm({ title: `Delete ${bot.title}?`, text: "Its token is removed; its chats stay.", action: "Delete", danger: true })) return;
+    const text = "Its token is removed; its chats stay.";
+    if (!await confirm({ title: `Delete ${bot.title}?`, text, action: "Delete", danger: true })) return;
     try {
       await remove(at(bot));
     } catch (error) {
@@ -94,8 +100,9 @@ function linkedChats({ chatCount, latestChats }) {
 async function check(bot) {
   try {
     const { ok, account, problem } = await post(`${at(bot)}/check`);
+    const again = () => void check(bot);
     if (ok) toast(`Telegram knows the token of ${bot.title}`, { details: `It is ${account}.` });
-    else toast(`The token of ${bot.title} does not work`, { kind: "bad", details: problem, action: "Check again", onaction: () => void check(bot) });
+    else toast(`The token of ${bot.title} does not work`, { kind: "bad", details: problem, action: "Check again", onaction: again });
   } catch (error) {
     toastError(error, () => void check(bot));
   }
@@ -105,7 +112,9 @@ async function check(bot) {
 function stateOf(bot) {
   if (!bot.enabled) return el("span", { class: "state" }, dot("off"), "Off");
   if (bot.pollingError) return el("span", { class: "state bad" }, dot("bad"), "Failing");
-  return bot.running ? el("span", { class: "state good" }, dot("good"), "Running") : el("span", { class: "state need" }, dot("need"), "Starting");
+  return bot.running
+    ? el("span", { class: "state good" }, dot("good"), "Running")
+    : el("span", { class: "state need" }, dot("need"), "Starting");
 }
 
 /** @param {Bot} bot */
@@ -120,7 +129,8 @@ function at(bot) {
 function edit(bot, done) {
   return openDialog(bot ? `Edit ${bot.title}` : "Add a bot", (close) => {
     const plain = { class: "input", autocomplete: "off", autocapitalize: "none", spellcheck: "false" };
-    const id = el("input", { ...plain, value: bot?.id ?? "", required: true, disabled: Boolean(bot), pattern: "[a-z0-9][a-z0-9_\\-]{0,31}", autofocus: !bot });
+    const id = el("input", { ...plain, value: bot?.id ?? "", required: true, disabled: Boolean(bot), pattern: "[a-z0-9][a-z0-9_\\-]{0,31}",
+      autofocus: !bot });
     const title = el("input", { ...plain, value: bot && bot.title !== bot.id ? bot.title : "", maxlength: 100 });
     const token = el("input", { ...plain, required: !bot, placeholder: bot ? `${bot.token}: stays` : "", maxlength: 4096 });
     const users = el("input", { ...plain, value: (bot?.users ?? []).join(", "), inputmode: "numeric", pattern: "[0-9, ]*" });
@@ -129,8 +139,10 @@ function edit(bot, done) {
     const baseUrl = el("input", { ...plain, value: bot?.baseUrl ?? "https://api.telegram.org", type: "url", maxlength: 1000 });
     const send = async () => {
       const wanted = {
-        title: title.value.trim() || id.value, users: users.value.split(/[\s,]+/).filter(Boolean).map(Number), skill: skill.value.trim() || "none", baseUrl: baseUrl.value.trim(),
-        ...(token.value.trim() ? { token: token.value.trim() } : {}), ...(model.value.trim() !== (bot?.model ?? "") ? { model: model.value.trim() } : {}),
+        title: title.value.trim() || id.value, users: users.value.split(/[\s,]+/).filter(Boolean).map(Number),
+        skill: skill.value.trim() || "none", baseUrl: baseUrl.value.trim(),
+        ...(token.value.trim() ? { token: token.value.trim() } : {}),
+        ...(model.value.trim() !== (bot?.model ?? "") ? { model: model.value.trim() } : {}),
       };
       if (bot) await put(at(bot), wanted);
       else await post("/api/bots", { id: id.value, ...wanted });
@@ -140,7 +152,9 @@ function edit(bot, done) {
     return [sendForm({ action: bot ? "Save" : "Add", oncancel: () => close(), send },
       el("div", { class: "form-grid" },
         labelled("Id", id, "Lower-case letters, digits, - and _."), labelled("Name", title),
-        labelled("Token", token, "The token from @BotFather, or env:NAME, or file:/PATH."), labelled("People", users, "Their Telegram user numbers, separated by commas."),
-        labelled("Model", model), labelled("Skill", skill), labelled("Server", baseUrl, "With another server, the token must be entered again.")))];
+        labelled("Token", token, "The token from @BotFather, or env:NAME, or file:/PATH."),
+        labelled("People", users, "Their Telegram user numbers, separated by commas."),
+        labelled("Model", model), labelled("Skill", skill),
+        labelled("Server", baseUrl, "With another server, the token must be entered again.")))];
   }, { wide: true });
 }

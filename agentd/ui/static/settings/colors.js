@@ -28,7 +28,8 @@ export function colorField(first) {
   });
   const node = el("fieldset", { class: "hues" }, el("legend", null, "Colour"),
     HUES.map(([color, name]) => el("button", {
-      type: "button", "aria-pressed": () => String(chosen.value === color), "aria-label": name, title: name, onclick: () => (chosen.value = color),
+      type: "button", "aria-label": name, title: name,
+      "aria-pressed": () => String(chosen.value === color), onclick: () => (chosen.value = color),
     }, colorDot(color))), free);
   return { node, value: () => chosen.value };
 }

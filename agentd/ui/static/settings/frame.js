@@ -131,7 +131,8 @@ export function failureLine(error) {
  * @param {Role} role
  */
 export function whoMay(role) {
-  return el("p", { class: "none" }, `Only ${role === "administrator" ? "an administrator" : "a manager or an administrator"} may see or change this.`);
+  return el("p", { class: "none" },
+    `Only ${role === "administrator" ? "an administrator" : "a manager or an administrator"} may see or change this.`);
 }
 
 /**

@@ -57,12 +57,16 @@ export function page() {
     return el("li", null,
       el("span", { class: "name" }, el("b", null, el("bdi", null, file.source))),
       file.isPresent
-        ? el("ul", { class: "hooks", "aria-label": `Hooks of ${file.source}` }, file.hooks.map((hook) => el("li", null, describeHook(hook))))
+        ? el("ul", { class: "hooks", "aria-label": `Hooks of ${file.source}` },
+          file.hooks.map((hook) => el("li", null, describeHook(hook))))
         : el("small", null, "Not in the file now, or written otherwise there"),
       el("small", null, decided(file, ignored)),
       el("span", { class: "ends" },
         decisionState(file),
-        file.decision === "undecided" ? null : el("button", { class: "btn small", changes: "administrator", onclick: () => void withdraw(file), "aria-label": `Withdraw the decision about ${file.source}` }, "Withdraw")));
+        file.decision === "undecided" ? null : el("button", {
+          class: "btn small", changes: "administrator", "aria-label": `Withdraw the decision about ${file.source}`,
+          onclick: () => void withdraw(file),
+        }, "Withdraw")));
   }
 
   /** @param {File} file */

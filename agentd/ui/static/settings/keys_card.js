@@ -27,7 +27,8 @@ export function keysCard() {
   return card({
     title: "Access keys",
     text: "Each opens the remote API for one device or program. A revoked key is refused from the next request on.",
-    actions: [el("button", { class: "btn main", changes: "manager", onclick: () => void generate(read.reload) }, icon("plus"), "Generate key")],
+    actions: [el("button", { class: "btn main", changes: "manager", onclick: () => void generate(read.reload) },
+      icon("plus"), "Generate key")],
   }, read.node);
 
   /** @param {Key} key */
@@ -37,7 +38,9 @@ export function keysCard() {
       el("span", { class: "name" }, el("b", null, key.name),
         key.revoked ? el("span", { class: "chip" }, "revoked") : null,
         key.answers === false ? el("span", { class: "chip", title: "It cannot decide what agents ask." }, "no answers") : null,
-        key.children.length ? el("span", { class: "chip", title: key.children.join(", ") }, `made ${counted(key.children.length, "key")}`) : null),
+        key.children.length
+          ? el("span", { class: "chip", title: key.children.join(", ") }, `made ${counted(key.children.length, "key")}`)
+          : null),
       el("small", null, `Made ${when(key.created)}${key.createdBy ? ` by ${makerOf(key.createdBy)}` : ""} · `, used),
       el("span", { class: "ends" }, may("manager")
         ? menuButton({ class: "btn plain icon small", "aria-label": `Actions for ${key.name}` }, [icon("more")], () => [
@@ -62,7 +65,8 @@ function when(moment) {
 /** @param {() => void} reload */
 async function generate(reload) {
   await openDialog("Generate key", (close) => {
-    const name = el("input", { class: "input", autofocus: true, required: true, maxlength: 64, pattern: "[A-Za-z0-9][A-Za-z0-9._\\-]*", autocapitalize: "none", spellcheck: "false" });
+    const name = el("input", { class: "input", autofocus: true, required: true, maxlength: 64, pattern: "[A-Za-z0-9][A-Za-z0-9._\\-]*",
+      autocapitalize: "none", spellcheck: "false" });
     const answers = el("input", { type: "checkbox", checked: true });
     const send = async () => {
       const made = await post("/api/keys", { name: name.value.trim(), answers: answers.checked });
@@ -72,7 +76,8 @@ async function generate(reload) {
     };
     return [sendForm({ action: "Generate key", oncancel: () => close(), send },
       labelled("Name", name, "The device or program that will use it: letters, digits, dots, dashes."),
-      el("label", { class: "checked" }, answers, el("span", null, "May answer agents' questions: allow or deny what they ask for, and release spent budgets")))];
+      el("label", { class: "checked" }, answers,
+        el("span", null, "May answer agents' questions: allow or deny what they ask for, and release spent budgets")))];
   });
 }
 
@@ -109,7 +114,9 @@ async function revoke(key, reload) {
     };
     return [sendForm({ action: "Revoke", danger: true, oncancel: () => close(), send },
       el("p", null, "It stops working at once, and its open connections end within a second. This cannot be undone."),
-      made ? el("label", { class: "checked" }, all, el("span", null, `Revoke the ${counted(made, "key")} that it made, too, as after a leak: `,
-        [...key.children, ...key.accessKeys.map((one) => one.name ?? "")].filter(Boolean).join(", "))) : null)];
+      made
+        ? el("label", { class: "checked" }, all, el("span", null, `Revoke the ${counted(made, "key")} that it made, too, as after a leak: `,
+          [...key.children, ...key.accessKeys.map((one) => one.name ?? "")].filter(Boolean).join(", ")))
+        : null)];
   });
 }

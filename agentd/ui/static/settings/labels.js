@@ -17,7 +17,8 @@ export function page() {
   const mayChange = may("manager");
   const read = loaded(() => get("/api/chat-labels"), ({ labels }) => (labels.length
     ? longList(labels, (label) => label.name, labelRow, "labels")
-    : emptyState("tag", "No labels yet", "A label sorts chats by what they are about, such as bug or docs.", mayChange ? addButton() : null)));
+    : emptyState("tag", "No labels yet", "A label sorts chats by what they are about, such as bug or docs.",
+      mayChange ? addButton() : null)));
   const reload = () => void read.reload();
   follow(["labelsUpdate"], reload);
   return settingsPage("Labels", card({
@@ -35,17 +36,20 @@ export function page() {
       el("span", { class: "name" }, colorDot(label.color), el("b", null, el("bdi", null, label.name))),
       el("small", null, counted(label.chats, "chat")),
       mayChange
-        ? el("span", { class: "ends" }, menuButton({ class: "btn plain icon small", "aria-label": `Actions for ${label.name}` }, [icon("more")], () => [
-          { label: "Edit", icon: "pencil", changes: "manager", onselect: () => void edit(label, reload, (color) => void recolor(label, color)) },
-          { label: "Delete", icon: "trash", danger: true, changes: "manager", onselect: () => void drop(label) },
-        ]))
+        ? el("span", { class: "ends" },
+          menuButton({ class: "btn plain icon small", "aria-label": `Actions for ${label.name}` }, [icon("more")], () => [
+            { label: "Edit", icon: "pencil", changes: "manager",
+              onselect: () => void edit(label, reload, (color) => void recolor(label, color)) },
+            { label: "Delete", icon: "trash", danger: true, changes: "manager", onselect: () => void drop(label) },
+          ]))
         : null);
   }
 
   /** @param {Label} label */
   async function drop(label) {
     const sure = await confirm({
-      title: `Delete ${label.name}?`, text: `It is taken off ${counted(label.chats, "chat")}; the chats stay.`, action: "Delete", danger: true,
+      title: `Delete ${label.name}?`, text: `It is taken off ${counted(label.chats, "chat")}; the chats stay.`,
+      action: "Delete", danger: true,
     });
     if (!sure) return;
     try {
@@ -84,7 +88,8 @@ function at(label) {
  */
 function edit(label, done, recolor) {
   return openDialog(label ? `Edit ${label.name}` : "Add a label", (close) => {
-    const name = el("input", { class: "input", value: label?.name ?? "", autofocus: true, required: true, maxlength: 40, autocomplete: "off" });
+    const name = el("input", { class: "input", value: label?.name ?? "", autofocus: true, required: true, maxlength: 40,
+      autocomplete: "off" });
     const color = colorField(label?.color ?? "#3a6ed6");
     const send = async () => {
       const wanted = { name: name.value.trim(), color: color.value() };

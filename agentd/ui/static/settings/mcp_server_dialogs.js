@@ -51,16 +51,19 @@ export function editServer(one, done) {
     const plain = { class: "input", autocomplete: "off", autocapitalize: "none", spellcheck: "false" };
     const kind = signal(one?.url ? "address" : "program");
     const isProgram = computed(() => kind.value === "program");
-    const name = el("input", { ...plain, value: one?.name ?? "", required: true, pattern: "[A-Za-z0-9][A-Za-z0-9_\\-]{0,31}", autofocus: !one });
+    const name = el("input", { ...plain, value: one?.name ?? "", required: true, pattern: "[A-Za-z0-9][A-Za-z0-9_\\-]{0,31}",
+      autofocus: !one });
     const command = el("input", { ...plain, value: joinWords(one?.command ?? []), placeholder: "npx -y @modelcontextprotocol/server-github",
       oninput: (/** @type {any} */ event) => event.target.setCustomValidity(problemOf(event.target.value)) });
     const url = el("input", { ...plain, value: one?.url ?? "", placeholder: "https://docs.example/mcp", maxlength: 2000 });
     const env = el("textarea", { ...plain, rows: 3, placeholder: "GITHUB_TOKEN=env:GITHUB_TOKEN" }, writePairs(one?.env ?? {}, "="));
-    const headers = el("textarea", { ...plain, rows: 3, placeholder: "Authorization: Bearer ${DOCS_TOKEN}" }, writePairs(one?.headers ?? {}, ": "));
+    const headers = el("textarea", { ...plain, rows: 3, placeholder: "Authorization: Bearer ${DOCS_TOKEN}" },
+      writePairs(one?.headers ?? {}, ": "));
     const allow = el("input", { ...plain, value: (one?.allow ?? []).join(", "), placeholder: "get_*, search_*" });
     const seconds = el("input", { ...plain, type: "number", min: 1, max: 3600, value: one?.seconds ?? 60, required: true });
     const reading = el("input", { type: "checkbox", checked: one?.allow_reading ?? false });
-    const engines = ENGINES.map((engine) => el("input", { type: "checkbox", value: engine, checked: one?.engines.includes(engine) ?? false }));
+    const engines = ENGINES.map((engine) =>
+      el("input", { type: "checkbox", value: engine, checked: one?.engines.includes(engine) ?? false }));
     const send = async () => {
       const wanted = {
         name: name.value.trim(), enabled: one?.enabled ?? true, seconds: Number(seconds.value), allow_reading: reading.checked,
@@ -79,14 +82,16 @@ export function editServer(one, done) {
       kindChoice(kind),
       el("div", { class: "stacked", hidden: () => !isProgram.value },
         labelled("Program and arguments", command, "Started without a shell; everybody on this host can read its arguments."),
-        labelled("Variables", env, "NAME=value, one a line. A value may be env:NAME, file:/PATH, or have ${NAME} in it; a masked one stays as it is.")),
+        labelled("Variables", env,
+          "NAME=value, one a line. A value may be env:NAME, file:/PATH, or have ${NAME} in it; a masked one stays as it is.")),
       el("div", { class: "stacked", hidden: () => isProgram.value },
         labelled("Address", url, "It speaks Streamable HTTP."),
         labelled("Headers", headers, "Name: value, one a line. With another address they must be entered again.")),
       el("div", { class: "two" },
         labelled("Tools that need no approval", allow, "Names; * and ? are wildcards."),
         labelled("Seconds without progress", seconds, "A call is given up after them.")),
-      el("label", { class: "checked" }, reading, el("span", null, "No approval for reading", el("small", null, "For tools that the server itself says only read."))),
+      el("label", { class: "checked" }, reading,
+        el("span", null, "No approval for reading", el("small", null, "For tools that the server itself says only read."))),
       engineChoice(engines))];
   }, { wide: true });
 }
@@ -105,7 +110,8 @@ function problemOf(line) {
 function kindChoice(kind) {
   return el("fieldset", { class: "mcp-kind" }, el("legend", null, "What it is"),
     [["program", "A program"], ["address", "An address"]].map(([value = "", label = ""]) => el("label", null,
-      el("input", { type: "radio", name: "mcp-kind", value, checked: kind.peek() === value, onchange: () => (kind.value = value) }), label)));
+      el("input", { type: "radio", name: "mcp-kind", value, checked: kind.peek() === value, onchange: () => (kind.value = value) }),
+      label)));
 }
 
 /** @param {HTMLInputElement[]} boxes */

@@ -34,12 +34,16 @@ export function page() {
   function show({ servers, problems, states, project }) {
     return [
       card({
-        title: "MCP servers", text: "Agents use the tools and resources of these servers. They are in mcp.yml; each call is asked about, unless it needs no approval.",
-        actions: [el("button", { class: "btn main", changes: "administrator", onclick: () => void editServer(null, reload) }, icon("plus"), "Add a server")],
+        title: "MCP servers",
+        text: "Agents use the tools and resources of these servers. They are in mcp.yml; each call is asked about, " +
+          "unless it needs no approval.",
+        actions: [el("button", { class: "btn main", changes: "administrator", onclick: () => void editServer(null, reload) },
+          icon("plus"), "Add a server")],
       },
         problems.map((problem) => el("div", { class: "inside" }, failureLine(new Error(problem)))),
         servers.length
-          ? longList(/** @type {Server[]} */ (servers), (one) => `${one.name} ${launchOf(one)}`, (one) => serverRow(one, states[one.name]), "servers")
+          ? longList(/** @type {Server[]} */ (servers), (one) => `${one.name} ${launchOf(one)}`,
+            (one) => serverRow(one, states[one.name]), "servers")
           : emptyState("plug", "No MCP servers yet", "A server is a program that agentd starts, or an address that it calls.")),
       project.servers.length || project.problems.length ? projectCard(project, states) : null,
     ];
@@ -47,17 +51,21 @@ export function page() {
 
   /** @param {Server} one @param {State | undefined} state */
   function serverRow(one, state) {
-    const told = [one.engines.length ? `for ${one.engines.join(", ")}` : "for all engines", ...withoutApproval(one), secretsOf(one)].filter(Boolean).join(" · ");
+    const told = [one.engines.length ? `for ${one.engines.join(", ")}` : "for all engines", ...withoutApproval(one), secretsOf(one)]
+      .filter(Boolean).join(" · ");
     return el("li", null,
-      el("span", { class: "name" }, el("b", null, el("bdi", null, one.name)), state?.tools ? el("span", { class: "chip" }, counted(state.tools, "tool")) : null),
+      el("span", { class: "name" },
+        el("b", null, el("bdi", null, one.name)), state?.tools ? el("span", { class: "chip" }, counted(state.tools, "tool")) : null),
       el("small", null, el("code", { class: "launch" }, launchOf(one))),
       el("small", null, told),
       one.enabled && state?.problem ? el("small", { class: "bad" }, state.problem, state.at ? [" (", agoTime(state.at), ")"] : "") : null,
       el("span", { class: "ends" }, stateOf(one, state),
         menuButton({ class: "btn plain icon small", "aria-label": `Actions for ${one.name}` }, [icon("more")], () => [
-          { label: "Try it out", icon: "check", note: "Starts or calls it, and lists its tools", changes: "administrator", onselect: () => void tryOut(one) },
+          { label: "Try it out", icon: "check", note: "Starts or calls it, and lists its tools", changes: "administrator",
+            onselect: () => void tryOut(one) },
           { label: "Edit", icon: "pencil", changes: "administrator", onselect: () => void editServer(one, reload) },
-          { label: one.enabled ? "Switch off" : "Switch on", icon: one.enabled ? "pause" : "play", changes: "administrator", onselect: () => void act(() => put(at(one), { ...one, enabled: !one.enabled })) },
+          { label: one.enabled ? "Switch off" : "Switch on", icon: one.enabled ? "pause" : "play", changes: "administrator",
+            onselect: () => void act(() => put(at(one), { ...one, enabled: !one.enabled })) },
           null,
           { label: "Remove", icon: "trash", danger: true, changes: "administrator", onselect: () => void drop(one) },
         ])));
@@ -69,7 +77,8 @@ export function page() {
       title: "Named by the workspace",
       text: ignored
         ? "mcp.yml says project_servers: false, so the workspace’s .mcp.json is ignored."
-        : "The workspace’s .mcp.json names these. A person is asked before one is used for the first time, and again when its entry changes.",
+        : "The workspace’s .mcp.json names these. A person is asked before one is used for the first time, " +
+          "and again when its entry changes.",
     },
       problems.map((problem) => el("div", { class: "inside" }, failureLine(new Error(problem)))),
       longList(servers, (one) => `${one.name} ${one.launch}`, (one) => projectRow(one, states[one.name], ignored), "decisions"));
@@ -77,21 +86,30 @@ export function page() {
 
   /** @param {ProjectServer} one @param {State | undefined} state @param {boolean} ignored */
   function projectRow(one, state, ignored) {
-    const decided = one.decidedAt ? [`${one.decision === "allowed" ? "Allowed" : "Denied"}${one.decidedBy ? ` by ${makerOf(one.decidedBy)}` : ""} `, agoTime(one.decidedAt)] : ignored ? "Not asked about" : "Asked about with the next turn";
+    const by = one.decidedBy ? ` by ${makerOf(one.decidedBy)}` : "";
+    const decided = one.decidedAt
+      ? [`${one.decision === "allowed" ? "Allowed" : "Denied"}${by} `, agoTime(one.decidedAt)]
+      : ignored ? "Not asked about" : "Asked about with the next turn";
     return el("li", null,
-      el("span", { class: "name" }, el("b", null, el("bdi", null, one.name)), state?.tools && one.isPresent ? el("span", { class: "chip" }, counted(state.tools, "tool")) : null),
-      one.isPresent ? el("small", { class: "asis" }, el("code", { class: "launch" }, one.launch)) : el("small", null, "Not in .mcp.json now, or written otherwise there; or named by an editor"),
+      el("span", { class: "name" }, el("b", null, el("bdi", null, one.name)),
+        state?.tools && one.isPresent ? el("span", { class: "chip" }, counted(state.tools, "tool")) : null),
+      one.isPresent
+        ? el("small", { class: "asis" }, el("code", { class: "launch" }, one.launch))
+        : el("small", null, "Not in .mcp.json now, or written otherwise there; or named by an editor"),
       el("small", null, decided, state?.running && one.isPresent ? ` · running in ${counted(state.running, "chat")}` : ""),
       one.isPresent && one.decision === "allowed" && state?.problem ? el("small", { class: "bad" }, state.problem) : null,
       el("span", { class: "ends" },
         decisionState(one),
-        one.decision === "undecided" ? null : el("button", { class: "btn small", changes: "administrator", onclick: () => void withdraw(one), "aria-label": `Withdraw the decision about ${one.name}` }, "Withdraw")));
+        one.decision === "undecided" ? null : el("button", {
+          class: "btn small", changes: "administrator", "aria-label": `Withdraw the decision about ${one.name}`,
+          onclick: () => void withdraw(one),
+        }, "Withdraw")));
   }
 
   /** @param {ProjectServer} one */
   async function withdraw(one) {
-    const text = one.decision === "allowed" ? "Where it runs it is ended. " : "";
-    if (await confirm({ title: `Withdraw the decision about ${one.name}?`, text: `${text}It is asked about again with the next turn.`, action: "Withdraw" })) {
+    const text = `${one.decision === "allowed" ? "Where it runs it is ended. " : ""}It is asked about again with the next turn.`;
+    if (await confirm({ title: `Withdraw the decision about ${one.name}?`, text, action: "Withdraw" })) {
       await act(() => remove(`/api/mcp-servers/decisions/${encodeURIComponent(one.id)}`));
     }
   }
@@ -108,7 +126,8 @@ export function page() {
 
   /** @param {Server} one */
   async function drop(one) {
-    if (!await confirm({ title: `Remove ${one.name}?`, text: "Its entry in mcp.yml is deleted, with its variables and headers.", action: "Remove", danger: true })) return;
+    const text = "Its entry in mcp.yml is deleted, with its variables and headers.";
+    if (!await confirm({ title: `Remove ${one.name}?`, text, action: "Remove", danger: true })) return;
     await act(async () => {
       await remove(at(one));
       toast(`${one.name} is removed`);

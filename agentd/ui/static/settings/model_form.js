@@ -44,11 +44,15 @@ function form(name, before, suppliers, close, done) {
   const inputs = {
     name: text(before.name, { required: true, autofocus: true, maxlength: 100 }),
     engine: choice(ENGINES.map(([value, label]) => [value, `${value}: ${label}`]), before.engine),
-    model: text(before.model), supplier: choice([["", "none: the program's own sign-in"], ["agentd", "agentd: the model gateway"], ...suppliers.map((one) => [one, one])], before.supplier ?? ""),
+    model: text(before.model),
+    supplier: choice([
+      ["", "none: the program's own sign-in"], ["agentd", "agentd: the model gateway"], ...suppliers.map((one) => [one, one]),
+    ], before.supplier ?? ""),
     command: el("textarea", { class: "input mono", rows: 2, spellcheck: "false", value: (before.command ?? []).join("\n") }),
     effort: text(before.effort, { placeholder: "low, medium, high" }), context: text(before.context, { inputmode: "numeric" }),
     maxOutput: text(before.max_output, { inputmode: "numeric" }),
-    webSearch: el("input", { type: "checkbox", checked: Boolean(before.web_search) }), searchPrice: text(before.web_search_price, { inputmode: "decimal", placeholder: "0.01" }),
+    webSearch: el("input", { type: "checkbox", checked: Boolean(before.web_search) }),
+    searchPrice: text(before.web_search_price, { inputmode: "decimal", placeholder: "0.01" }),
     input: text(before.prices?.input, { inputmode: "decimal" }), output: text(before.prices?.output, { inputmode: "decimal" }),
   };
   inputs.engine.addEventListener("change", () => (engine.value = inputs.engine.value));
@@ -71,11 +75,13 @@ function form(name, before, suppliers, close, done) {
       labelled("Engine", inputs.engine),
       when(modelled, labelled("Supplier", inputs.supplier, "Suppliers and their keys are in models.yml.")),
       when(modelled, labelled("Model", inputs.model, "The supplier's name for the model; empty for the engine's default.")),
-      when(["codex", "claude-code", "acp"], labelled("Command", inputs.command, "One argument per line; empty for the command of the settings.")),
+      when(["codex", "claude-code", "acp"], labelled("Command", inputs.command,
+        "One argument per line; empty for the command of the settings.")),
       when(modelled, labelled("Effort", inputs.effort)),
       when(modelled, labelled("Context", inputs.context, "The maximum number of input tokens.")),
       when(["native"], labelled("Longest reply", inputs.maxOutput, "The maximum number of tokens, including thinking; empty if unknown.")),
-      when(["native"], el("label", { class: "checked" }, inputs.webSearch, el("span", null, "Web search", el("small", null, "The supplier's own (Responses and Anthropic), billed beside tokens.")))),
+      when(["native"], el("label", { class: "checked" }, inputs.webSearch,
+        el("span", null, "Web search", el("small", null, "The supplier's own (Responses and Anthropic), billed beside tokens.")))),
       when(["native"], labelled("Price of a search", inputs.searchPrice, "USD; empty: searches are not in the costs.")),
       when(modelled, labelled("Price of input", inputs.input, "USD per million tokens.")),
       when(modelled, labelled("Price of output", inputs.output, "USD per million tokens."))));
@@ -101,7 +107,9 @@ function read(inputs, before) {
     wish.web_search = true;
     if (value("searchPrice")) wish.web_search_price = value("searchPrice");
   }
-  if (value("input") || value("output")) wish.prices = { ...tidy(before.prices), input: value("input") || "0", output: value("output") || "0" };
+  if (value("input") || value("output")) {
+    wish.prices = { ...tidy(before.prices), input: value("input") || "0", output: value("output") || "0" };
+  }
   return wish;
 }
 
@@ -115,7 +123,8 @@ function tidy(prices) {
  * @param {import("../core/el.js").Attributes} [more]
  */
 function text(value, more = {}) {
-  return el("input", { class: "input", value: String(value ?? ""), autocomplete: "off", autocapitalize: "none", spellcheck: "false", ...more });
+  return el("input", { class: "input", value: String(value ?? ""), autocomplete: "off", autocapitalize: "none",
+    spellcheck: "false", ...more });
 }
 
 /**

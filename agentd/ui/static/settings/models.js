@@ -24,7 +24,10 @@ export function page() {
     title: "Models", text: "The models that chats can use; a chat without one uses the default. They are in models.yml.",
     actions: [
       el("button", { class: "btn", onclick: reload }, icon("reload"), "Check again"),
-      isAdmin ? el("button", { class: "btn main", changes: "administrator", onclick: () => void editModel(null, reload) }, icon("plus"), "Add a model") : null,
+      isAdmin
+        ? el("button", { class: "btn main", changes: "administrator", onclick: () => void editModel(null, reload) },
+          icon("plus"), "Add a model")
+        : null,
     ],
   }, read.node));
 
@@ -32,13 +35,17 @@ export function page() {
   function show(found) {
     return el("div", null,
       found.problems.length
-        ? el("div", { class: "inside" }, failureLine(new Error(`models.yml has problems: what it said before stays in force. ${found.problems[0].what}`)),
+        ? el("div", { class: "inside" },
+          failureLine(new Error(`models.yml has problems: what it said before stays in force. ${found.problems[0].what}`)),
           el("a", { href: link("/settings/configuration") }, "Show all problems"))
         : null,
       found.models.length
         ? longList(found.models, (model) => `${model.name} ${model.engine} ${model.model} ${model.supplier}`, modelRow, "models")
-        : emptyState("cube", "No models yet", "The built-in offline engine lists, reads, searches and runs commands. A model, or an installed coding agent, does the rest.",
-          isAdmin ? el("button", { class: "btn main", changes: "administrator", onclick: () => void editModel(null, reload) }, "Add a model") : null));
+        : emptyState("cube", "No models yet",
+          "The built-in offline engine lists, reads, searches and runs commands. A model, or an installed coding agent, does the rest.",
+          isAdmin
+            ? el("button", { class: "btn main", changes: "administrator", onclick: () => void editModel(null, reload) }, "Add a model")
+            : null));
   }
 
   /** @param {ListedModel} model */
@@ -49,18 +56,22 @@ export function page() {
     return el("li", null,
       el("span", { class: "name" }, el("b", null, model.name), model.default ? el("span", { class: "chip" }, "default") : null),
       el("small", null, told),
-      model.problem ? el("small", { class: "need" }, model.problem) : model.prices ? el("small", { class: "num" }, priceText(model.prices)) : null,
+      model.problem
+        ? el("small", { class: "need" }, model.problem)
+        : model.prices ? el("small", { class: "num" }, priceText(model.prices)) : null,
       tight.length ? el("small", { class: "need" }, windowsText(tight)) : null,
       el("span", { class: "ends" },
-        el("span", { class: model.available ? "state good" : "state need" }, dot(model.available ? "good" : "need"), model.available ? "Ready" : "Not ready"),
+        el("span", { class: model.available ? "state good" : "state need" },
+          dot(model.available ? "good" : "need"), model.available ? "Ready" : "Not ready"),
         may("manager")
           ? menuButton({ class: "btn plain icon small", "aria-label": `Actions for ${model.name}` }, [icon("more")], () => [
-            { label: "Make it the default", icon: "check", disabled: model.default, changes: "manager", onselect: () => void choose(model.name) },
+            { label: "Make it the default", icon: "check", disabled: model.default, changes: "manager",
+              onselect: () => void choose(model.name) },
             model.default ? { label: "No default", changes: "manager", onselect: () => void choose("") } : false,
             { label: "Edit", icon: "pencil", changes: "administrator", onselect: () => void editModel(model.name, reload) },
             isAdmin && null,
-            { label: "Remove", icon: "trash", danger: true, disabled: model.default, note: model.default ? "Choose another default first" : "",
-              changes: "administrator", onselect: () => void removeModel(model.name) },
+            { label: "Remove", icon: "trash", danger: true, disabled: model.default, changes: "administrator",
+              note: model.default ? "Choose another default first" : "", onselect: () => void removeModel(model.name) },
           ])
           : null));
   }
@@ -78,7 +89,8 @@ export function page() {
 
   /** @param {string} name */
   async function removeModel(name) {
-    const sure = await confirm({ title: `Remove ${name}?`, text: "Chats that use it need another model before they continue.", action: "Remove", danger: true });
+    const text = "Chats that use it need another model before they continue.";
+    const sure = await confirm({ title: `Remove ${name}?`, text, action: "Remove", danger: true });
     if (!sure) return;
     try {
       await remove(`/api/models/${encodeURIComponent(name)}`);

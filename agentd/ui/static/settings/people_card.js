@@ -32,15 +32,20 @@ export function peopleCard() {
     return el("li", null,
       el("span", { class: "name" }, el("b", null, person.name), mine ? el("span", { class: "chip" }, "you") : null),
       el("small", null, `${person.role}: ${MAY[person.role]}`),
-      el("span", { class: "ends" }, menuButton({ class: "btn plain icon small", "aria-label": `Actions for ${person.name}` }, [icon("more")], () => [
-        ...ROLES.map((role) => /** @type {import("../parts/menu.js").Item} */ ({ label: `Role: ${role}`, note: MAY[role], checked: role === person.role, disabled: mine && role !== person.role,
-          changes: "administrator", onselect: () => void change(person, { role }) })),
-        null,
-        { label: "Set a password", icon: "key", disabled: mine, note: mine ? "Yours: under You" : "", changes: "administrator", onselect: () => void setPassword(person) },
-        { label: "Logins…", icon: "eye", onselect: () => void showSessionsOf(person.name) },
-        { label: "Sign out everywhere", icon: "out", changes: "administrator", onselect: () => void signOut(person) },
-        { label: "Remove", icon: "trash", danger: true, disabled: mine, changes: "administrator", onselect: () => void removePerson(person) },
-      ])));
+      el("span", { class: "ends" },
+        menuButton({ class: "btn plain icon small", "aria-label": `Actions for ${person.name}` }, [icon("more")], () => [
+          ...ROLES.map((role) => /** @type {import("../parts/menu.js").Item} */ ({
+            label: `Role: ${role}`, note: MAY[role], checked: role === person.role, disabled: mine && role !== person.role,
+            changes: "administrator", onselect: () => void change(person, { role }),
+          })),
+          null,
+          { label: "Set a password", icon: "key", disabled: mine, note: mine ? "Yours: under You" : "", changes: "administrator",
+            onselect: () => void setPassword(person) },
+          { label: "Logins…", icon: "eye", onselect: () => void showSessionsOf(person.name) },
+          { label: "Sign out everywhere", icon: "out", changes: "administrator", onselect: () => void signOut(person) },
+          { label: "Remove", icon: "trash", danger: true, disabled: mine, changes: "administrator",
+            onselect: () => void removePerson(person) },
+        ])));
   }
 
   /**
@@ -60,7 +65,8 @@ export function peopleCard() {
   /** @param {Person} person */
   async function removePerson(person) {
     const sure = await confirm({
-      title: `Remove ${person.name}?`, text: "Every login of theirs ends. What they did stays in the chats.", action: "Remove", danger: true,
+      title: `Remove ${person.name}?`, text: "Every login of theirs ends. What they did stays in the chats.",
+      action: "Remove", danger: true,
     });
     if (sure) await attempt(() => remove(at(person)), `${person.name} is removed`);
   }
@@ -88,7 +94,8 @@ function at(person) {
 /** @param {() => void} reload */
 function add(reload) {
   return openDialog("Add a person", (close) => {
-    const name = el("input", { class: "input", autofocus: true, required: true, maxlength: 64, autocapitalize: "none", autocomplete: "off", spellcheck: "false" });
+    const name = el("input", { class: "input", autofocus: true, required: true, maxlength: 64, autocapitalize: "none", autocomplete: "off",
+      spellcheck: "false" });
     const password = newPassword();
     const role = el("select", { class: "input" }, ROLES.map((one) => el("option", { value: one }, `${one}: ${MAY[one]}`)));
     role.value = "manager";

@@ -16,7 +16,8 @@ export function problemsCard() {
   follow(EVENTS, () => void read.reload());
   return card({
     title: "Files and problems",
-    text: "Files that are edited by hand take effect when they are saved. While a file has a problem, its last valid content stays in effect.",
+    text: "Files that are edited by hand take effect when they are saved. " +
+      "While a file has a problem, its last valid content stays in effect.",
   }, read.node);
 }
 

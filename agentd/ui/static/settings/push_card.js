@@ -12,7 +12,9 @@ import { card } from "./frame.js";
 /** The card "Notifications". */
 export function pushCard() {
   const read = loaded(readState, ({ status, here }) => show(status, here, () => void read.reload()));
-  return card({ title: "Notifications", text: "Questions of the agent and finished work, on this device, also while agentd is closed. They are encrypted: only this browser can read them." },
+  return card({ title: "Notifications",
+    text: "Questions of the agent and finished work, on this device, also while agentd is closed. " +
+      "They are encrypted: only this browser can read them." },
     el("div", { class: "inside" }, read.node));
 }
 
@@ -52,9 +54,11 @@ function show(status, here, reload) {
 
 /** @type {Record<string, import("../core/el.js").Child>} */
 const WHY = {
-  insecure: ["Browsers allow notifications over https only. ", el("code", null, "agentd tls"), " makes a certificate for your network. Without it, a ",
+  insecure: ["Browsers allow notifications over https only. ",
+    el("code", null, "agentd tls"), " makes a certificate for your network. Without it, a ",
     el("a", { href: link("/settings/bots") }, "Telegram bot"), " can carry questions to your phone."],
-  unsupported: ["This browser cannot receive notifications while agentd is closed. A ", el("a", { href: link("/settings/bots") }, "Telegram bot"), " can carry questions to your phone."],
+  unsupported: ["This browser cannot receive notifications while agentd is closed. A ",
+    el("a", { href: link("/settings/bots") }, "Telegram bot"), " can carry questions to your phone."],
   homescreen: "On iPhones and iPads, only installed pages are notified: choose Share, then Add to Home Screen, and open agentd from there.",
   blocked: "Notifications of this address are blocked in the settings of this browser. Allow them there, then open this page again.",
 };

@@ -21,7 +21,8 @@ export function sessionsCard() {
   document.addEventListener("visibilitychange", seen);
   onEnd(() => document.removeEventListener("visibilitychange", seen));
   follow([], () => void read.reload());
-  return card({ title: "Signed in", text: "Every browser and program that has a login of yours. One that you do not know: end it, and change your password." }, read.node);
+  return card({ title: "Signed in",
+    text: "Every browser and program that has a login of yours. One that you do not know: end it, and change your password." }, read.node);
 }
 
 /**
@@ -45,11 +46,13 @@ function sessionList(path) {
   function row(login) {
     const used = login.current ? "in use now" : `used ${agoTime(login.usedAt)}`;
     return el("li", null,
-      el("span", { class: "name" }, el("b", null, el("bdi", null, login.device)), login.current ? el("span", { class: "chip" }, "this one") : null),
+      el("span", { class: "name" }, el("b", null, el("bdi", null, login.device)),
+        login.current ? el("span", { class: "chip" }, "this one") : null),
       el("small", null, [login.address, used, login.byCode ? "by a code or link" : ""].filter(Boolean).join(" · "), " · since ",
         el("time", { datetime: login.createdAt }, fullTime(login.createdAt))),
       login.current ? null : el("span", { class: "ends" },
-        el("button", { class: "btn", changes: "viewer", "aria-label": `End the login of ${login.device}, ${login.address}`, onclick: () => void end(login) }, "End")));
+        el("button", { class: "btn", changes: "viewer", "aria-label": `End the login of ${login.device}, ${login.address}`,
+          onclick: () => void end(login) }, "End")));
   }
 
   /** @param {Login} login */

@@ -91,7 +91,8 @@ export function settingRow(name, settings, drafts, clear) {
           el("button", { class: "btn small", onclick: () => type(textOf(now.peek())) }, "Take that"))
         : null,
       () => allowed && now.value.file !== null && now.value.source.startsWith("agentd.yml")
-        ? el("button", { class: "textlink", changes: first.role, onclick: () => void clear(name) }, `Back to the default${defaultText(now.value)}`)
+        ? el("button", { class: "textlink", changes: first.role, onclick: () => void clear(name) },
+          `Back to the default${defaultText(now.value)}`)
         : null,
       allowed ? null : el("small", { class: "textlink" }, "Only an administrator may change this.")));
 }
@@ -107,7 +108,9 @@ function facts(setting) {
   return [
     el("code", null, setting.name),
     el("span", null, setting.source === "default" ? "default" : `from ${setting.source}`),
-    setting.waits ? el("b", { class: "waits" }, setting.secret ? "Changed: waits for a restart" : `Waits for a restart; now ${String(setting.value ?? "nothing") || "empty"}`)
+    setting.waits
+      ? el("b", { class: "waits" },
+        setting.secret ? "Changed: waits for a restart" : `Waits for a restart; now ${String(setting.value ?? "nothing") || "empty"}`)
       : setting.restart ? el("span", null, "takes effect with a restart") : null,
   ];
 }

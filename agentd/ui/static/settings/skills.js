@@ -20,34 +20,41 @@ export function page() {
   const reload = () => void read.reload();
   follow(["skillsUpdate"], reload);
   return settingsPage("Skills", card({
-    title: "Skills", text: "Instructions that can be added to a chat. Each is a folder with a SKILL.md; colours and order are in skills.yml.",
+    title: "Skills",
+    text: "Instructions that can be added to a chat. Each is a folder with a SKILL.md; colours and order are in skills.yml.",
   }, read.node));
 
   /** @param {Found} found */
   function show(found) {
     known = found.skills;
     return el("div", null,
-      found.problems.map((problem) => el("div", { class: "inside" }, failureLine(new Error(`${problem.where}${problem.line ? `, line ${problem.line}` : ""}: ${problem.what}`)))),
+      found.problems.map((problem) => el("div", { class: "inside" },
+        failureLine(new Error(`${problem.where}${problem.line ? `, line ${problem.line}` : ""}: ${problem.what}`)))),
       found.skills.length
         ? longList(found.skills, (skill) => `${skill.name} ${skill.description}`, skillRow, "skills")
-        : emptyState("spark", "No skills yet", "A skill is a folder in the folder skills beside agentd.yml, with a SKILL.md: a name, a description, and instructions."));
+        : emptyState("spark", "No skills yet",
+          "A skill is a folder in the folder skills beside agentd.yml, with a SKILL.md: a name, a description, and instructions."));
   }
 
   /** @param {Skill} skill */
   function skillRow(skill) {
     const at = known.indexOf(skill);
     return el("li", null,
-      el("span", { class: "name" }, colorDot(skill.color), el("b", null, el("bdi", null, skill.name)), skill.default ? el("span", { class: "chip" }, "default") : null),
+      el("span", { class: "name" }, colorDot(skill.color), el("b", null, el("bdi", null, skill.name)),
+        skill.default ? el("span", { class: "chip" }, "default") : null),
       el("small", null, skill.description),
       el("small", null, el("code", null, skill.source)),
-      el("span", { class: "ends" }, menuButton({ class: "btn plain icon small", "aria-label": `Actions for ${skill.name}` }, [icon("more")], () => [
-        { label: "Read", icon: "file", onselect: () => void openSkill(skill.name) },
-        { label: "Colour", icon: "tag", changes: "manager", onselect: () => void recolor(skill) },
-        { label: skill.default ? "No default" : "Make it the default", icon: "check",
-          changes: "manager", onselect: () => void change({ default: skill.default ? "none" : skill.name }, skill.default ? "No skill is the default" : `${skill.name} is the default`) },
-        { label: "Move up", icon: "up", disabled: at === 0, changes: "manager", onselect: () => void move(at, at - 1) },
-        { label: "Move down", icon: "down", disabled: at === known.length - 1, changes: "manager", onselect: () => void move(at, at + 1) },
-      ])));
+      el("span", { class: "ends" },
+        menuButton({ class: "btn plain icon small", "aria-label": `Actions for ${skill.name}` }, [icon("more")], () => [
+          { label: "Read", icon: "file", onselect: () => void openSkill(skill.name) },
+          { label: "Colour", icon: "tag", changes: "manager", onselect: () => void recolor(skill) },
+          { label: skill.default ? "No default" : "Make it the default", icon: "check", changes: "manager",
+            onselect: () => void change({ default: skill.default ? "none" : skill.name },
+              skill.default ? "No skill is the default" : `${skill.name} is the default`) },
+          { label: "Move up", icon: "up", disabled: at === 0, changes: "manager", onselect: () => void move(at, at - 1) },
+          { label: "Move down", icon: "down", disabled: at === known.length - 1, changes: "manager",
+            onselect: () => void move(at, at + 1) },
+        ])));
   }
 
   /** @param {number} from @param {number} to */
@@ -89,14 +96,19 @@ export function page() {
  * @param {{ default?: string, skills?: { name: string, color: string }[] }} changes
  */
 function merge(found, { default: usual, skills: order }) {
-  const skills = order ? order.flatMap(({ name, color }) => found.skills.filter((one) => one.name === name).map((one) => ({ ...one, color }))) : found.skills;
-  return usual === undefined ? { ...found, skills } : { ...found, default: usual, skills: skills.map((one) => ({ ...one, default: one.name === usual })) };
+  const skills = order
+    ? order.flatMap(({ name, color }) => found.skills.filter((one) => one.name === name).map((one) => ({ ...one, color })))
+    : found.skills;
+  return usual === undefined
+    ? { ...found, skills }
+    : { ...found, default: usual, skills: skills.map((one) => ({ ...one, default: one.name === usual })) };
 }
 
 /** @param {string} name */
 function openSkill(name) {
   return openDialog(name, () => {
-    const read = loaded(() => get(`/api/skills/read/${encodeURIComponent(name)}`), ({ text }) => el("pre", { class: "asis", tabindex: 0 }, text || "It has no instructions."));
+    const read = loaded(() => get(`/api/skills/read/${encodeURIComponent(name)}`), ({ text }) => el("pre", { class: "asis", tabindex: 0 },
+      text || "It has no instructions."));
     return [el("div", { class: "stack" }, read.node)];
   }, { wide: true });
 }

@@ -25,7 +25,8 @@ const LOOKS = [
 
 /** @returns {import("../core/router.js").Page} */
 export function page() {
-  return settingsPage("You", who(), look(), ...(session.peek()?.kind === "user" ? [pushCard(), sessionsCard()] : []), password(), may("administrator") ? phoneCard() : null);
+  return settingsPage("You", who(), look(),
+    ...(session.peek()?.kind === "user" ? [pushCard(), sessionsCard()] : []), password(), may("administrator") ? phoneCard() : null);
 }
 
 function who() {
@@ -97,6 +98,7 @@ function passwordForm(done, _round) {
   return sendForm({ action: "Change password", class: "card-form", send },
     el("input", { type: "text", hidden: true, autocomplete: "username", value: user, readonly: true }),
     el("div", { class: "inside" }, el("div", { class: "form-grid" },
-      labelled("Current password", old), labelled("New password", next, "12 characters or more; some words in a row are easy to remember."))));
+      labelled("Current password", old),
+      labelled("New password", next, "12 characters or more; some words in a row are easy to remember."))));
 }
 

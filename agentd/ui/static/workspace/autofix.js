@@ -23,7 +23,8 @@ const OFFERED = 100;
  */
 export function followAutofix() {
   const status = signal(/** @type {Status | null} */ (null));
-  const reload = () => void get("/api/autofix/status").then((told) => (status.value = told), (error) => error instanceof ApiError || reportError(error));
+  const reload = () => void get("/api/autofix/status")
+    .then((told) => (status.value = told), (error) => error instanceof ApiError || reportError(error));
   reload();
   const endings = [live.on("autofixUpdate", (told) => (status.value = told)), live.onInterruption(reload)];
   onEnd(() => endings.forEach((end) => end()));
@@ -39,7 +40,8 @@ export function autofixSwitch(status) {
     el("span", null, "Auto-fix"), toggle("Auto-fix over all builds", () => Boolean(status.value?.on), (on) => {
       const before = status.peek();
       if (before) status.value = { ...before, on };
-      sendInOrder(status, () => post("/api/autofix/toggle", { on })).then((told) => (status.value = told), (error) => revert(status, before, error));
+      sendInOrder(status, () => post("/api/autofix/toggle", { on }))
+        .then((told) => (status.value = told), (error) => revert(status, before, error));
     }));
 }
 
@@ -49,7 +51,8 @@ export function autofixSwitch(status) {
  * @param {Autofix} status
  */
 export function autofixPanel(build, status) {
-  const fix = computed(() => status.value?.builds.find((one) => one.build === build) ?? { build, on: false, chatId: 0, tries: TRIES, tried: 0 });
+  const fix = computed(() =>
+    status.value?.builds.find((one) => one.build === build) ?? { build, on: false, chatId: 0, tries: TRIES, tried: 0 });
   // Each by itself: what one types in a field outlives an event that does not change it.
   const isOn = computed(() => fix.value.on);
   const chatId = computed(() => fix.value.chatId);
@@ -60,7 +63,8 @@ export function autofixPanel(build, status) {
     if (!before) return;
     const next = { ...fix.peek(), ...changes };
     status.value = { ...before, builds: [...before.builds.filter((one) => one.build !== build), next] };
-    sendInOrder(status, () => post(`/api/autofix/toggle/${encodeURIComponent(build)}`, { on: next.on, tries: next.tries, ...(next.chatId ? { chatId: next.chatId } : {}) }))
+    const wanted = { on: next.on, tries: next.tries, ...(next.chatId ? { chatId: next.chatId } : {}) };
+    sendInOrder(status, () => post(`/api/autofix/toggle/${encodeURIComponent(build)}`, wanted))
       .then((told) => (status.value = told), (error) => revert(status, before, error));
   };
   const switchOn = (/** @type {boolean} */ on) => {
@@ -73,8 +77,10 @@ export function autofixPanel(build, status) {
     el("label", { class: "switch-row" }, el("span", null, el("b", null, "Auto-fix"),
       el("small", null, () => describe(fix.value, Boolean(status.value?.on)))),
     toggle(`Auto-fix of ${build}`, () => fix.value.on, switchOn)),
-    () => (isOn.value ? el("div", { class: "autofix-options" }, () => chatChoice(chatId.value, change), () => triesChoice(tries.value, change),
-      el("a", { class: "btn plain small", href: () => link(`/${chatId.value}`) }, "Open the chat")) : null));
+    () => (isOn.value
+      ? el("div", { class: "autofix-options" }, () => chatChoice(chatId.value, change), () => triesChoice(tries.value, change),
+        el("a", { class: "btn plain small", href: () => link(`/${chatId.value}`) }, "Open the chat"))
+      : null));
 }
 
 /**
@@ -94,10 +100,14 @@ function describe({ on, tried, tries }, overAll) {
  */
 function chatChoice(chatId, change) {
   const offered = [...chats.peek().values()].sort((one, other) => other.updatedAt.localeCompare(one.updatedAt)).slice(0, OFFERED);
-  const rows = offered.some((chat) => chat.chatId === chatId) ? offered : [...offered, { chatId, title: chats.peek().get(chatId)?.title ?? `Chat ${chatId}` }];
+  const rows = offered.some((chat) => chat.chatId === chatId)
+    ? offered
+    : [...offered, { chatId, title: chats.peek().get(chatId)?.title ?? `Chat ${chatId}` }];
   return el("label", { class: "labelled" }, el("span", null, "In the chat"),
-    el("span", { class: "picker" }, el("select", { class: "input", changes: "manager", onchange: (/** @type {Event} */ event) => change({ chatId: Number(/** @type {HTMLSelectElement} */ (event.target).value) }) },
-      rows.map((chat) => el("option", { value: String(chat.chatId), selected: chat.chatId === chatId }, chat.title || `Chat ${chat.chatId}`))), icon("down")));
+    el("span", { class: "picker" }, el("select", { class: "input", changes: "manager",
+      onchange: (/** @type {Event} */ event) => change({ chatId: Number(/** @type {HTMLSelectElement} */ (event.target).value) }) },
+      rows.map((chat) => el("option", { value: String(chat.chatId), selected: chat.chatId === chatId },
+        chat.title || `Chat ${chat.chatId}`))), icon("down")));
 }
 
 /**

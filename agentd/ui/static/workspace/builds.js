@@ -49,7 +49,8 @@ export function page() {
     actions: [autofixSwitch(autofix)],
     empty: () => emptyJobs({
       icon: "build", title: "No builds yet", example: EXAMPLE,
-      text: "Builds are commands that build and test the workspace. They are written in builds.yml in the configuration folder, and appear here as soon as the file is saved.",
+      text: "Builds are commands that build and test the workspace. They are written in builds.yml in the configuration folder, " +
+        "and appear here as soon as the file is saved.",
     }),
   });
 }
@@ -78,8 +79,9 @@ function counted(count, noun) {
 function buildDetail(name, build, jobs, autofix) {
   const running = computed(() => build.value.state === "running");
   const url = encodeURIComponent(name);
-  const run = () => jobs.act(name, { state: "running", started: new Date(now()).toISOString(), ended: null, errors: 0, warnings: 0, message: "" },
-    () => post(`/api/build/trigger/${url}`));
+  const run = () => jobs.act(name, {
+    state: "running", started: new Date(now()).toISOString(), ended: null, errors: 0, warnings: 0, message: "",
+  }, () => post(`/api/build/trigger/${url}`));
   const stop = () => jobs.act(name, {}, () => post(`/api/build/stop/${url}`));
   const output = jobOutput({ name, path: "/api/build/output", event: "buildOutput", resumes: false });
   reloadWith(build, output.reload);
@@ -95,7 +97,9 @@ function buildDetail(name, build, jobs, autofix) {
       const { started, ended, startedBy, exitCode, size, omitted } = build.value;
       return [
         started ? ["Started", el("time", { datetime: started, title: fullTime(started) }, agoTime(started))] : null,
-        started ? ["Took", running.value ? elapsed(started) : ended ? duration((Date.parse(ended) - Date.parse(started)) / 1000) : "–"] : null,
+        started
+          ? ["Took", running.value ? elapsed(started) : ended ? duration((Date.parse(ended) - Date.parse(started)) / 1000) : "–"]
+          : null,
         startedBy ? ["By", startedBy] : null,
         exitCode === null ? null : [exitCode < 0 ? "Signal" : "Exit code", String(Math.abs(exitCode))],
         size ? ["Output", `${bytes(size)}${omitted ? `, ${bytes(omitted)} not kept` : ""}`] : null,
@@ -139,8 +143,9 @@ function problems(name, build) {
       return undefined;
     }
     const abort = new AbortController();
+    const failed = (/** @type {unknown} */ error) => error instanceof ApiError || abort.signal.aborted || reportError(error);
     const timer = setTimeout(() => void get(`/api/build/status/${encodeURIComponent(name)}`, {}, abort.signal)
-      .then((told) => (found.value = told.problems), (error) => error instanceof ApiError || abort.signal.aborted || reportError(error)), 200);
+      .then((told) => (found.value = told.problems), failed), 200);
     return () => {
       clearTimeout(timer);
       abort.abort();

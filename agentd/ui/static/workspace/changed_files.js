@@ -32,7 +32,8 @@ export function fileSection(repository, side, title, { chosen, choose }) {
   const most = signal(MOST_ROWS);
   const deed = side === "staged" ? "unstage" : "stage";
   const label = deed === "stage" ? "Stage" : "Unstage";
-  const all = () => el("button", { class: "btn plain small", changes: "manager", onclick: () => void repository.move(deed, rows.peek()) }, `${label} all`);
+  const all = () =>
+    el("button", { class: "btn plain small", changes: "manager", onclick: () => void repository.move(deed, rows.peek()) }, `${label} all`);
   let revealed = "";
   effect(() => { // what was chosen, by its address or a key, comes into sight
     const key = chosen();
@@ -44,7 +45,8 @@ export function fileSection(repository, side, title, { chosen, choose }) {
   });
   const files = el("ul", { class: "changed-files" });
   list(files, () => rows.value.slice(0, most.value), keyOf, (row) => el("li", null,
-    el("button", { class: "file", "data-id": keyOf(row.peek()), "aria-current": () => (chosen() === keyOf(row.value) ? "true" : null), title: row.peek().before ? `${row.peek().before} → ${row.peek().path}` : row.peek().path,
+    el("button", { class: "file", "data-id": keyOf(row.peek()), "aria-current": () => (chosen() === keyOf(row.value) ? "true" : null),
+      title: row.peek().before ? `${row.peek().before} → ${row.peek().path}` : row.peek().path,
       onclick: () => choose(row.peek()) },
     el("span", { class: () => `st ${letterOf(row.value).toLowerCase()}`, "aria-label": () => row.value.change }, () => letterOf(row.value)),
     el("span", { class: "p" }, splitPath(row.peek().path)),
@@ -57,7 +59,10 @@ export function fileSection(repository, side, title, { chosen, choose }) {
   return el("section", { class: "side-section", hidden: () => !rows.value.length, "aria-label": title },
     el("h2", { class: "group" }, title, " ", el("span", { class: "num" }, () => rows.value.length), el("span", { class: "grow" }), all()),
     files,
-    () => (rows.value.length > most.value ? el("button", { class: "btn plain small more", onclick: () => (most.value += MOST_ROWS) }, `${rows.value.length - most.value} more files`) : null));
+    () => (rows.value.length > most.value
+      ? el("button", { class: "btn plain small more", onclick: () => (most.value += MOST_ROWS) },
+        `${rows.value.length - most.value} more files`)
+      : null));
 }
 
 /** An icon that the sprite has upright only. */
@@ -85,7 +90,9 @@ export function fileChanges(repository, row, insert) {
     if (typeof text !== "string") return text;
     const files = parseDiff(text);
     const comments = (/** @type {{ path: string }} */ file) => commentOn(file.path, insert);
-    return files.length ? el("div", { class: "stack" }, files.map((file) => diffBox(file, may("manager") ? comments : undefined))) : el("p", { class: "nothing" }, "Nothing is changed in the text of this file.");
+    return files.length
+      ? el("div", { class: "stack" }, files.map((file) => diffBox(file, may("manager") ? comments : undefined)))
+      : el("p", { class: "nothing" }, "Nothing is changed in the text of this file.");
   });
   let first = true;
   effect(() => {
@@ -107,7 +114,8 @@ async function readChanges({ path, side }) {
     return told.diff;
   }
   if (path.endsWith("/")) {
-    return el("div", { class: "empty" }, icon("folder"), el("h2", null, "A new folder"), el("p", null, "None of its files is known to git yet."),
+    return el("div", { class: "empty" },
+      icon("folder"), el("h2", null, "A new folder"), el("p", null, "None of its files is known to git yet."),
       el("a", { class: "btn", href: link(`/workspace/files?path=${encodeURIComponent(path)}`) }, "Look into it"));
   }
   const file = await get("/api/workspace/file", { path });
@@ -141,7 +149,8 @@ export async function commitDialog(repository) {
   const number = all ? status.changed.length + status.untracked.length : status.staged.length;
   const failed = signal(/** @type {unknown} */ (null));
   await openDialog("Commit", (close) => {
-    const message = el("textarea", { class: "input", rows: 4, required: true, autofocus: true, maxlength: 65536, placeholder: "What changed, and why" });
+    const message = el("textarea", { class: "input", rows: 4, required: true, autofocus: true, maxlength: 65536,
+      placeholder: "What changed, and why" });
     const hooks = el("input", { type: "checkbox" });
     const busy = signal(false);
     const submit = async (/** @type {Event} */ event) => {
@@ -163,13 +172,17 @@ export async function commitDialog(repository) {
     return [el("form", { class: "commit-form", onsubmit: submit, onkeydown: (/** @type {KeyboardEvent} */ event) => {
       if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) void submit(event);
     } },
-    el("p", { class: "about-commit" }, all ? `Nothing is staged: all ${number} changed files are committed` : `${number} staged ${number === 1 ? "file" : "files"}`,
+    el("p", { class: "about-commit" },
+      all ? `Nothing is staged: all ${number} changed files are committed` : `${number} staged ${number === 1 ? "file" : "files"}`,
       status.branch ? [" on ", el("code", null, status.branch)] : ""),
     el("label", { class: "labelled" }, el("span", null, "Message"), message),
-    status.hooks.length ? el("label", { class: "check" }, hooks, el("span", null, `Run the repository's hooks (${status.hooks.join(", ")})`)) : null,
+    status.hooks.length
+      ? el("label", { class: "check" }, hooks, el("span", null, `Run the repository's hooks (${status.hooks.join(", ")})`))
+      : null,
     el("div", { class: "commit-failure" }, () => (failed.value ? failure(failed.value) : null)),
     el("footer", null, el("button", { class: "btn", type: "button", onclick: () => close() }, "Cancel"),
-      el("button", { class: "btn main", changes: "manager", disabled: () => busy.value }, icon("check"), () => (busy.value ? "Committing…" : "Commit"))))];
+      el("button", { class: "btn main", changes: "manager", disabled: () => busy.value },
+        icon("check"), () => (busy.value ? "Committing…" : "Commit"))))];
   });
 }
 
@@ -181,7 +194,9 @@ export function branchChip(repository) {
   return () => {
     const status = repository.status.value;
     if (!status) return null;
-    return el("span", { class: "chip branch", title: status.upstream ? `follows ${status.upstream}` : status.branch }, icon("branch"), el("bdi", null, status.branch || "no branch"),
-      status.ahead ? el("span", { title: "Commits that the other branch lacks" }, `↑${status.ahead}`) : null, status.behind ? el("span", { title: "Commits that this branch lacks" }, `↓${status.behind}`) : null);
+    return el("span", { class: "chip branch", title: status.upstream ? `follows ${status.upstream}` : status.branch },
+      icon("branch"), el("bdi", null, status.branch || "no branch"),
+      status.ahead ? el("span", { title: "Commits that the other branch lacks" }, `↑${status.ahead}`) : null,
+      status.behind ? el("span", { title: "Commits that this branch lacks" }, `↓${status.behind}`) : null);
   };
 }

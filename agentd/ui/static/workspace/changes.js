@@ -54,14 +54,19 @@ export function page() {
     ] : null;
   });
   const body = el("div", { class: "frame workspace" },
-    el("header", { class: "bar" }, el("h1", { class: "hidden" }, "Changes"), tabs("/workspace/changes"), el("span", { class: "grow" }), branchChip(repository),
-      el("button", { class: "btn plain icon", "aria-label": "Read again", title: "Read again", onclick: () => void repository.reload() }, icon("reload")),
-      () => (rows.value.length ? el("button", { class: "btn main", changes: "manager", onclick: () => void commit() }, icon("check"), "Commit…") : null)),
+    el("header", { class: "bar" }, el("h1", { class: "hidden" }, "Changes"), tabs("/workspace/changes"),
+      el("span", { class: "grow" }), branchChip(repository),
+      el("button", { class: "btn plain icon", "aria-label": "Read again", title: "Read again", onclick: () => void repository.reload() },
+        icon("reload")),
+      () => (rows.value.length
+        ? el("button", { class: "btn main", changes: "manager", onclick: () => void commit() }, icon("check"), "Commit…")
+        : null)),
     () => {
       if (repository.error.value) return failure(repository.error.value, () => void repository.reload());
       if (!repository.status.value) return skeleton();
       if (!rows.value.length) {
-        return emptyState("branch", "Nothing is changed", "What the agent or you change in the workspace appears here until it is committed.",
+        return emptyState("branch", "Nothing is changed",
+          "What the agent or you change in the workspace appears here until it is committed.",
           el("a", { class: "btn", href: link("/workspace/history") }, "Show the history"));
       }
       return el("div", { class: () => (wanted.value && shown.value ? "panes open" : "panes") }, sides, changes);

@@ -40,7 +40,8 @@ export function commentOn(path, insert) {
  * @param {() => void} close
  */
 function commentForm(path, line, insert, close) {
-  const text = el("textarea", { class: "input", rows: 2, "aria-label": `Comment on line ${line.number}`, placeholder: "What should the agent know or do about this line?" });
+  const text = el("textarea", { class: "input", rows: 2, "aria-label": `Comment on line ${line.number}`,
+    placeholder: "What should the agent know or do about this line?" });
   const target = insert ? null : chatChoice();
   const submit = (/** @type {Event} */ event) => {
     event.preventDefault();
@@ -68,7 +69,8 @@ function commentForm(path, line, insert, close) {
 function chatChoice() {
   const last = /** @type {string} */ (store.read("comment chat", ""));
   const recent = [...chats.peek().values()].sort((one, other) => other.updatedAt.localeCompare(one.updatedAt)).slice(0, MOST_CHATS);
-  const chosen = recent.some((chat) => String(chat.chatId) === last) ? last : last === "new" || !recent[0] ? "new" : String(recent[0].chatId);
+  const isOffered = recent.some((chat) => String(chat.chatId) === last);
+  const chosen = isOffered ? last : last === "new" || !recent[0] ? "new" : String(recent[0].chatId);
   const choice = el("select", { class: "input" },
     el("option", { value: "new" }, "A new chat"), recent.map((chat) => el("option", { value: String(chat.chatId) }, chat.title)));
   choice.value = chosen;

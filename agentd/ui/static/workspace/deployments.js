@@ -47,7 +47,8 @@ export function page() {
     detail: deploymentDetail,
     empty: () => emptyJobs({
       icon: "rocket", title: "No deployments yet", example: EXAMPLE,
-      text: "Deployments are programs that agentd keeps running. They are written in deployments.yml in the configuration folder, and appear here as soon as the file is saved.",
+      text: "Deployments are programs that agentd keeps running. They are written in deployments.yml in the configuration folder, " +
+        "and appear here as soon as the file is saved.",
     }),
   });
 }
@@ -56,7 +57,8 @@ export function page() {
 function stateOf({ state, crashLoop, failures }) {
   const [kind, word] = WORDS[state];
   const again = crashLoop ? "crash loop" : failures ? `${failures} ${failures === 1 ? "failure" : "failures"} in a row` : "";
-  return { dot: crashLoop ? "bad" : kind, why: [word, again].filter(Boolean).join(" · "), working: state === "starting" || state === "stopping" };
+  const why = [word, again].filter(Boolean).join(" · ");
+  return { dot: crashLoop ? "bad" : kind, why, working: state === "starting" || state === "stopping" };
 }
 
 /**
@@ -75,7 +77,8 @@ function deploymentDetail(name, deployment, jobs) {
   const start = () => void send("start", "starting");
   const stop = () => void send("stop", "stopping");
   const restart = () => void send("restart", "stopping");
-  addKeys([{ keys: "R", label: "Start or restart the deployment", changes: "manager", run: () => canChange() && (isUp.peek() ? restart() : start()) }]);
+  addKeys([{ keys: "R", label: "Start or restart the deployment", changes: "manager",
+    run: () => canChange() && (isUp.peek() ? restart() : start()) }]);
   return el("article", { class: "job" },
     el("header", { class: "job-head" },
       el("div", { class: "titles" }, el("h2", null, name), stateLine(computed(() => stateOf(deployment.value)))),
@@ -83,7 +86,8 @@ function deploymentDetail(name, deployment, jobs) {
       () => (!may("manager") ? el("small", { class: "note-role" }, "Managers start and stop deployments") : isUp.value
         ? [el("button", { class: "btn", changes: "manager", onclick: restart }, icon("reload"), "Restart"),
           el("button", { class: "btn stop", changes: "manager", onclick: stop }, icon("stop"), "Stop")]
-        : el("button", { class: "btn main", changes: "manager", disabled: () => deployment.value.state === "stopping", onclick: start }, icon("play"), "Start", el("kbd", null, "R")))),
+        : el("button", { class: "btn main", changes: "manager", disabled: () => deployment.value.state === "stopping", onclick: start },
+          icon("play"), "Start", el("kbd", null, "R")))),
     facts(() => {
       const { started, ended, pid, exitCode, restarts } = deployment.value;
       return [

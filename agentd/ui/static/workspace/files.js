@@ -27,7 +27,8 @@ export function page() {
   const file = computed(() => (path.value && !path.value.endsWith("/") ? path.value : ""));
   const folder = computed(() => path.value.slice(0, path.value.lastIndexOf("/") + 1));
 
-  const input = el("input", { class: "input", type: "search", value: query.peek().get("q") ?? "", "aria-label": "Find files and text", placeholder: "Find files and text…", spellcheck: "false", autocomplete: "off" });
+  const input = el("input", { class: "input", type: "search", value: query.peek().get("q") ?? "", "aria-label": "Find files and text",
+    placeholder: "Find files and text…", spellcheck: "false", autocomplete: "off" });
   const sought = signal(input.value.trim());
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   let timer;
@@ -47,7 +48,8 @@ export function page() {
   const shown = el("div", { class: "scroll shown", tabindex: 0, role: "region", "aria-label": "File" }, () => (file.value ? [
     el("a", { class: "btn plain small only-phone", href: to(folder.value) }, icon("back"), "The folder"),
     fileView(file.value),
-  ] : el("div", { class: "empty not-phone" }, icon("file"), el("h2", null, "Choose a file"), el("p", null, "Text and images are shown here. Protected files and git's own folder are not."))));
+  ] : el("div", { class: "empty not-phone" }, icon("file"), el("h2", null, "Choose a file"),
+    el("p", null, "Text and images are shown here. Protected files and git's own folder are not."))));
   const body = el("div", { class: "frame workspace" },
     el("header", { class: "bar" }, el("h1", { class: "hidden" }, "Files"), tabs("/workspace/changes"), el("span", { class: "grow" })),
     el("div", { class: () => (file.value ? "panes open" : "panes") }, sides, shown));
@@ -77,7 +79,9 @@ function crumbs(folder) {
     el("a", { href: to(""), onclick: (/** @type {MouseEvent} */ event) => choose(event, "") }, "Workspace"),
     steps.map((step, index) => {
       const path = `${steps.slice(0, index + 1).join("/")}/`;
-      return [el("span", { "aria-hidden": "true" }, "/"), el("a", { href: to(path), "aria-current": path === folder ? "true" : null, onclick: (/** @type {MouseEvent} */ event) => choose(event, path) }, el("bdi", null, step))];
+      return [el("span", { "aria-hidden": "true" }, "/"),
+        el("a", { href: to(path), "aria-current": path === folder ? "true" : null,
+          onclick: (/** @type {MouseEvent} */ event) => choose(event, path) }, el("bdi", null, step))];
     }).flat());
 }
 
@@ -92,10 +96,14 @@ function folderList(folder, file) {
     if (!entries.length) return emptyState("folder", "An empty folder", "Files that the agent or you put here appear here.");
     return el("div", { class: "loaded" },
       el("ul", { class: "entries" }, () => entries.slice(0, most.value).map((entry) => entryRow(entry, file))),
-      () => (entries.length > most.value ? el("button", { class: "btn plain small more", onclick: () => (most.value += MOST_ROWS) }, `${count(entries.length - most.value)} more`) : null),
+      () => (entries.length > most.value
+        ? el("button", { class: "btn plain small more", onclick: () => (most.value += MOST_ROWS) },
+          `${count(entries.length - most.value)} more`)
+        : null),
       told.truncated ? el("p", { class: "nothing" }, "Not all entries are listed.") : null);
   });
-  const ends = [live.on("filesUpdate", () => void reload()), live.on("gitUpdate", () => void reload()), live.onInterruption(() => void reload())];
+  const ends = [live.on("filesUpdate", () => void reload()), live.on("gitUpdate", () => void reload()),
+    live.onInterruption(() => void reload())];
   onEnd(() => ends.forEach((end) => end()));
   return node;
 }
@@ -108,7 +116,8 @@ function entryRow(entry, file) {
   const name = entry.path.slice(entry.path.lastIndexOf("/") + 1);
   const path = entry.kind === "folder" ? `${entry.path}/` : entry.path;
   if (entry.kind === "other") return el("li", null, el("span", { class: "entry" }, icon("plug"), el("bdi", { class: "p" }, name)));
-  return el("li", null, el("a", { class: "entry", "data-id": path, href: to(path), "aria-current": () => (file.value === path ? "true" : null), onclick: (/** @type {MouseEvent} */ event) => choose(event, path) },
+  return el("li", null, el("a", { class: "entry", "data-id": path, href: to(path),
+    "aria-current": () => (file.value === path ? "true" : null), onclick: (/** @type {MouseEvent} */ event) => choose(event, path) },
     icon(entry.kind === "folder" ? "folder" : entry.kind === "link" ? "link" : "file"), el("bdi", { class: "p" }, name),
     entry.kind === "file" ? el("span", { class: "d" }, size(entry.size)) : null));
 }
@@ -124,12 +133,17 @@ function searchResults(text) {
     return el("div", { class: "loaded" },
       found.files.length ? el("h2", { class: "group" }, "Files ", el("span", { class: "num" }, found.files.length)) : null,
       el("ul", { class: "entries" }, () => found.files.slice(0, most.value).map((path) => el("li", null,
-        el("a", { class: "entry", "data-id": path, href: to(path), title: path, onclick: (/** @type {MouseEvent} */ event) => choose(event, path) }, icon("file"), el("span", { class: "p" }, splitPath(path)))))),
+        el("a", { class: "entry", "data-id": path, href: to(path), title: path,
+          onclick: (/** @type {MouseEvent} */ event) => choose(event, path) },
+          icon("file"), el("span", { class: "p" }, splitPath(path)))))),
       found.lines.length ? el("h2", { class: "group" }, "Lines ", el("span", { class: "num" }, found.lines.length)) : null,
       el("ul", { class: "entries" }, () => found.lines.slice(0, most.value).map((hit) => el("li", null,
-        el("a", { class: "entry hit", "data-id": `${hit.path}:${hit.line}`, href: to(hit.path, hit.line), onclick: (/** @type {MouseEvent} */ event) => choose(event, hit.path, hit.line) },
+        el("a", { class: "entry hit", "data-id": `${hit.path}:${hit.line}`, href: to(hit.path, hit.line),
+          onclick: (/** @type {MouseEvent} */ event) => choose(event, hit.path, hit.line) },
           el("span", { class: "p" }, splitPath(hit.path), `:${hit.line}`), el("code", null, hit.text.trim()))))),
-      () => (Math.max(found.files.length, found.lines.length) > most.value ? el("button", { class: "btn plain small more", onclick: () => (most.value += MOST_ROWS) }, "More") : null),
+      () => (Math.max(found.files.length, found.lines.length) > most.value
+        ? el("button", { class: "btn plain small more", onclick: () => (most.value += MOST_ROWS) }, "More")
+        : null),
       found.truncated ? el("p", { class: "nothing" }, "There are more results: search for something longer.") : null);
   }).node;
 }
@@ -140,8 +154,11 @@ function searchResults(text) {
 function fileView(path) {
   const at = computed(() => Number(query.value.get("line") ?? 0));
   return loaded(() => get("/api/workspace/file", { path }), (told) => el("div", { class: "box file-box" },
-    el("header", null, icon("file"), el("code", { title: path }, el("bdi", null, path)), el("span", { class: "grow" }), el("span", { class: "num" }, size(told.size)),
-      el("a", { class: "btn plain small", "aria-label": "History of this file", href: link(`/workspace/history?path=${encodeURIComponent(path)}`) }, icon("history"), el("span", { class: "not-phone" }, "History"))),
+    el("header", null, icon("file"), el("code", { title: path }, el("bdi", null, path)),
+      el("span", { class: "grow" }), el("span", { class: "num" }, size(told.size)),
+      el("a", { class: "btn plain small", "aria-label": "History of this file",
+        href: link(`/workspace/history?path=${encodeURIComponent(path)}`) },
+        icon("history"), el("span", { class: "not-phone" }, "History"))),
     content(told, path, at))).node;
 }
 
@@ -154,7 +171,8 @@ function content(told, path, at) {
   if (told.kind === "image") {
     const broken = signal(false);
     return () => (broken.value ? failure(new ApiError(0, "image", "The image cannot be shown", "It is damaged, or larger than 16 MiB."))
-      : el("div", { class: "picture" }, el("img", { src: address("/api/workspace/image", { path }), alt: path, onerror: () => (broken.value = true) })));
+      : el("div", { class: "picture" },
+        el("img", { src: address("/api/workspace/image", { path }), alt: path, onerror: () => (broken.value = true) })));
   }
   if (told.kind === "binary") return el("p", { class: "nothing" }, "A binary file, which is not shown.");
   if (!told.text) return el("p", { class: "nothing" }, "An empty file.");

@@ -92,7 +92,8 @@ export function page() {
   }, { passive: true });
   const changes = el("div", { class: "scroll shown", tabindex: 0, role: "region", "aria-label": "The commit" },
     () => (shown.value ? [
-      el("a", { class: "btn plain small only-phone", href: link(`/workspace/history${path ? `?path=${encodeURIComponent(path)}` : ""}`) }, icon("back"), "All commits"),
+      el("a", { class: "btn plain small only-phone", href: link(`/workspace/history${path ? `?path=${encodeURIComponent(path)}` : ""}`) },
+        icon("back"), "All commits"),
       showCommit(shown.value, commits),
     ] : null));
   const body = el("div", { class: "frame workspace" },
@@ -103,7 +104,8 @@ export function page() {
       if (error.value) return failure(error.value, () => void reload());
       if (!commits.value) return skeleton();
       if (!commits.value.length && !wanted.value) {
-        return emptyState("history", "No commits yet", path ? "No commit changed this file." : "Commits of the workspace's repository appear here.",
+        return emptyState("history", "No commits yet",
+          path ? "No commit changed this file." : "Commits of the workspace's repository appear here.",
           el("a", { class: "btn", href: link("/workspace/changes") }, "Show the changes"));
       }
       return el("div", { class: () => (wanted.value ? "panes open" : "panes") }, sides, changes);
@@ -116,7 +118,8 @@ export function page() {
  * @param {() => string} shown
  */
 function commitRow(commit, shown) {
-  return el("button", { class: "commit", "data-id": commit.id, "aria-current": () => (shown() === commit.id ? "true" : null), onclick: () => setQuery({ commit: commit.id }) },
+  return el("button", { class: "commit", "data-id": commit.id, "aria-current": () => (shown() === commit.id ? "true" : null),
+    onclick: () => setQuery({ commit: commit.id }) },
     el("span", { class: "subject", dir: "auto" }, commit.subject || "(no message)"),
     el("time", { datetime: commit.at, title: fullTime(commit.at) }, shortTime(commit.at)),
     el("span", { class: "who-did" }, el("bdi", null, commit.author), " · ", el("code", null, commit.id.slice(0, 9))));
@@ -130,12 +133,16 @@ function showCommit(id, commits) {
   const known = commits.peek()?.find((commit) => commit.id === id);
   const head = known ? el("header", { class: "commit-head" }, el("h2", { dir: "auto" }, known.subject || "(no message)"),
     el("p", null, el("bdi", null, known.author), ` · ${fullTime(known.at)} · `,
-      el("button", { class: "copy-id", title: "Copy", onclick: () => void copy(id) }, el("code", null, id.slice(0, 12)), icon("copy")))) : el("header", { class: "commit-head" }, el("h2", null, "Commit ", el("code", null, id.slice(0, 12))));
+      el("button", { class: "copy-id", title: "Copy", onclick: () => void copy(id) }, el("code", null, id.slice(0, 12)), icon("copy"))),
+  ) : el("header", { class: "commit-head" }, el("h2", null, "Commit ", el("code", null, id.slice(0, 12))));
   return el("div", { class: "loaded" }, head, loaded(() => get("/api/git/diff", { commit: id }), (told) => {
     const files = parseDiff(told.diff);
-    const total = files.reduce((sum, file) => ({ added: sum.added + file.added, removed: sum.removed + file.removed }), { added: 0, removed: 0 });
+    const total = files.reduce((sum, file) => ({ added: sum.added + file.added, removed: sum.removed + file.removed }),
+      { added: 0, removed: 0 });
     return el("div", { class: "stack" },
-      files.length ? el("p", { class: "total" }, `${files.length} ${files.length === 1 ? "file" : "files"} `, diffCounts(total)) : el("p", { class: "nothing" }, "It changes no file: a merge, or an empty commit."),
+      files.length
+        ? el("p", { class: "total" }, `${files.length} ${files.length === 1 ? "file" : "files"} `, diffCounts(total))
+        : el("p", { class: "nothing" }, "It changes no file: a merge, or an empty commit."),
       ...files.map((file) => diffBox(file)),
       told.truncated ? el("p", { class: "nothing" }, "Only the beginning is shown.") : null);
   }).node);

@@ -111,7 +111,8 @@ export function jobOutput({ name, path, event, resumes }) {
   const node = el("section", { class: "box job-output", "aria-label": "Output" },
     el("header", null, icon("terminal"), el("h3", null, "Output"), el("span", { class: "grow" }),
       el("span", { class: "num" }, () => `${view.lines.value.toLocaleString("en")} ${view.lines.value === 1 ? "line" : "lines"}`),
-      el("a", { class: "btn plain icon small", href: download, download: `${name}.log`, "aria-label": "Download the output", title: "Download" }, icon("download"))),
+      el("a", { class: "btn plain icon small", href: download, download: `${name}.log`, "aria-label": "Download the output",
+        title: "Download" }, icon("download"))),
     () => (failed.value ? failure(failed.value, () => void reload()) : null), view.node);
   return { node, reload: () => void reload() };
 }

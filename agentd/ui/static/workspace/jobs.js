@@ -149,7 +149,10 @@ export function jobsPage(kind) {
   function detail(name) {
     if (!name) return null;
     const first = jobs.peek().get(name);
-    if (!first) return el("div", { class: "empty" }, icon("warning"), el("h2", null, "It is not there any more"), el("p", null, name.slice(0, 64)));
+    if (!first) {
+      return el("div", { class: "empty" },
+        icon("warning"), el("h2", null, "It is not there any more"), el("p", null, name.slice(0, 64)));
+    }
     let last = first;
     const job = computed(() => (last = jobs.value.get(name) ?? last));
     return kind.detail(name, job, { put, act });

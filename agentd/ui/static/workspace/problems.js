@@ -3,7 +3,10 @@
 import { dot, el } from "../core/el.js";
 import { link } from "../core/router.js";
 
-/** @typedef {{ severity: "error" | "warning", text: string, file: string, line: number, column: number, tool: string, path: string }} Problem */
+/**
+ * @typedef {{ severity: "error" | "warning", text: string, file: string, line: number, column: number, tool: string,
+ *   path: string }} Problem
+ */
 
 /**
  * @param {readonly Problem[]} problems
@@ -15,7 +18,9 @@ export function problemList(problems, counted) {
   return el("details", { class: "box problems", open },
     el("summary", null, el("h3", null, "Errors and warnings"), el("span", { class: "num" }, counted.toLocaleString("en"))),
     el("ul", { tabindex: 0, role: "list", "aria-label": "Errors and warnings" }, problems.map(problemRow)),
-    counted > problems.length ? el("p", { class: "rest" }, `${(counted - problems.length).toLocaleString("en")} more are in the output`) : null);
+    counted > problems.length
+      ? el("p", { class: "rest" }, `${(counted - problems.length).toLocaleString("en")} more are in the output`)
+      : null);
 }
 
 /** @param {Problem} problem */

@@ -74,7 +74,9 @@ export function followRepository() {
       const paths = rows.flatMap((row) => (row.before ? [row.path, row.before] : [row.path]));
       /** @type {Status} */
       let told = before;
-      for (let at = 0; at < paths.length; at += MOST_PATHS) told = await post(`/api/git/${deed}`, { paths: paths.slice(at, at + MOST_PATHS) });
+      for (let at = 0; at < paths.length; at += MOST_PATHS) {
+        told = await post(`/api/git/${deed}`, { paths: paths.slice(at, at + MOST_PATHS) });
+      }
       if (ours !== reads) return;
       status.value = told;
       version.value++;
@@ -93,7 +95,10 @@ export function followRepository() {
     timer = setTimeout(() => void reload(), SETTLE);
   };
   const seen = () => !document.hidden && soon();
-  const ends = [live.on("gitUpdate", soon), live.on("filesUpdate", soon), live.on("chatUpdate", soon), live.on("messageUpdate", soon), live.onInterruption(soon)];
+  const ends = [
+    live.on("gitUpdate", soon), live.on("filesUpdate", soon),
+    live.on("chatUpdate", soon), live.on("messageUpdate", soon), live.onInterruption(soon),
+  ];
   addEventListener("focus", soon);
   document.addEventListener("visibilitychange", seen);
   onEnd(() => {
@@ -145,11 +150,17 @@ export function letterOf({ change }) {
 function moved(before, deed, rows) {
   const paths = new Set(rows.map((row) => row.path));
   const stays = (/** @type {ChangedFile} */ file) => !paths.has(file.path);
-  const files = rows.map(({ path, change, before: former }) => ({ path, change: change === "new" || change === "conflict" ? "added" : change, before: former }));
-  const merge = (/** @type {readonly ChangedFile[]} */ list) => [...list.filter(stays), ...files].sort((one, other) => (one.path < other.path ? -1 : 1));
+  const files = rows.map(({ path, change, before: former }) => ({
+    path, change: change === "new" || change === "conflict" ? "added" : change, before: former,
+  }));
+  const merge = (/** @type {readonly ChangedFile[]} */ list) =>
+    [...list.filter(stays), ...files].sort((one, other) => (one.path < other.path ? -1 : 1));
   if (deed === "stage") {
-    return { ...before, staged: merge(before.staged), changed: before.changed.filter(stays), conflicts: before.conflicts.filter((path) => !paths.has(path)),
-      untracked: before.untracked.filter((path) => !paths.has(path)) };
+    return {
+      ...before, staged: merge(before.staged), changed: before.changed.filter(stays),
+      conflicts: before.conflicts.filter((path) => !paths.has(path)),
+      untracked: before.untracked.filter((path) => !paths.has(path)),
+    };
   }
   const added = files.filter((file) => file.change === "added");
   return { ...before, staged: before.staged.filter(stays), untracked: [...before.untracked, ...added.map((file) => file.path)].sort(),

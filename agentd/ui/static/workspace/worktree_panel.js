@@ -60,7 +60,11 @@ export function worktreePanel(chat, insert) {
   const merge = (tree) => act("merge", { into: tree.into }, () => `Merged into ${tree.into}`);
   const rebase = () => act("rebase", {}, (after) => `On top of ${after.into || "the workspace"} now`);
   async function keep() {
-    const yes = await confirm({ title: "Keep the branch only?", text: "What is changed is committed, the branch stays in the repository, and its folder is removed. The chat goes on in the workspace.", action: "Keep the branch" });
+    const yes = await confirm({
+      title: "Keep the branch only?", action: "Keep the branch",
+      text: "What is changed is committed, the branch stays in the repository, and its folder is removed. " +
+        "The chat goes on in the workspace.",
+    });
     if (yes) await act("keep", {}, (told) => `${told.branch} is kept`);
   }
   async function drop() {
@@ -69,38 +73,54 @@ export function worktreePanel(chat, insert) {
     if (!await confirm({ title: "Drop the work tree?", text, action: "Drop", danger: true }) || await act("drop", {}, dropped)) return;
     const why = refusal.peek();
     if (!(why instanceof ApiError) || why.status !== 409 || !why.message.includes("would be lost")) return;
-    if (await confirm({ title: "Lose its changes?", text: `${why.message}.`, action: "Drop with its changes", danger: true })) await act("drop", { force: true }, dropped);
+    const sure = await confirm({ title: "Lose its changes?", text: `${why.message}.`, action: "Drop with its changes", danger: true });
+    if (sure) await act("drop", { force: true }, dropped);
   }
 
   /** @param {FileDiff} file */
-  const showFile = (file) => openDialog(file.path, (close) => [el("div", { class: "file-dialog" }, diffBox(file, may("manager") ? (one) => commentOn(one.path, (text) => {
-    close();
-    insert(text);
-  }) : undefined))], { wide: true });
+  const showFile = (file) => openDialog(file.path, (close) => {
+    const comment = (/** @type {{ path: string }} */ one) => commentOn(one.path, (text) => {
+      close();
+      insert(text);
+    });
+    return [el("div", { class: "file-dialog" }, diffBox(file, may("manager") ? comment : undefined))];
+  }, { wide: true });
 
   /** @param {Worktree} tree */
   const buttons = (tree) => el("div", { class: "acts" },
-    el("button", { class: "btn main small", changes: "manager", disabled: () => Boolean(busy.value) || chat.working.value || !(tree.ahead || tree.uncommitted) || !tree.into,
+    el("button", { class: "btn main small", changes: "manager",
+      disabled: () => Boolean(busy.value) || chat.working.value || !(tree.ahead || tree.uncommitted) || !tree.into,
       onclick: () => void merge(tree) }, icon("branch"), () => (busy.value === "merge" ? "Merging…" : `Merge into ${tree.into || "…"}`)),
-    tree.behind ? el("button", { class: "btn small", changes: "manager", disabled: () => Boolean(busy.value) || chat.working.value, onclick: () => void rebase() }, () => (busy.value === "rebase" ? "Rebasing…" : "Rebase")) : null,
+    tree.behind
+      ? el("button", { class: "btn small", changes: "manager", disabled: () => Boolean(busy.value) || chat.working.value,
+        onclick: () => void rebase() }, () => (busy.value === "rebase" ? "Rebasing…" : "Rebase"))
+      : null,
     el("span", { class: "grow" }),
-    menuButton({ class: "btn plain icon small", changes: "manager", "aria-label": "More about the work tree", disabled: () => chat.working.value }, [icon("more")], () => [
-      { label: "Keep the branch only", icon: "pin", disabled: tree.step === "planned", changes: "manager", onselect: () => void keep() },
-      { label: "Drop", icon: "trash", danger: true, changes: "manager", onselect: () => void drop() },
-    ]));
+    menuButton({ class: "btn plain icon small", changes: "manager", "aria-label": "More about the work tree",
+      disabled: () => chat.working.value }, [icon("more")], () => [
+        { label: "Keep the branch only", icon: "pin", disabled: tree.step === "planned", changes: "manager", onselect: () => void keep() },
+        { label: "Drop", icon: "trash", danger: true, changes: "manager", onselect: () => void drop() },
+      ]));
 
   /** @param {Seen} told */
   function show({ tree, diff, truncated }) {
     const files = parseDiff(diff);
-    const total = files.reduce((sum, one) => ({ added: sum.added + one.added, removed: sum.removed + one.removed }), { added: 0, removed: 0 });
+    const total = files.reduce((sum, one) => ({ added: sum.added + one.added, removed: sum.removed + one.removed }),
+      { added: 0, removed: 0 });
     return el("div", { class: "stack" },
-      el("div", { class: "panel-head" }, el("span", { class: "chip branch", title: tree.folder || tree.branch }, icon("branch"), el("bdi", null, tree.branch)), el("span", { class: "grow" }), diffCounts(total)),
+      el("div", { class: "panel-head" },
+        el("span", { class: "chip branch", title: tree.folder || tree.branch }, icon("branch"), el("bdi", null, tree.branch)),
+        el("span", { class: "grow" }), diffCounts(total)),
       el("p", { class: "tree-state" }, describe(tree)),
       tree.problem ? el("p", { class: "tree-problem", role: "alert" }, tree.problem) : null,
       may("manager") ? buttons(tree) : null,
       () => (refusal.value ? failure(refusal.value) : null),
-      files.length ? el("ul", { class: "changed-files", "aria-label": `Changed against ${tree.into || "the workspace"}` }, files.map((file) => el("li", null,
-        el("button", { class: "file", title: file.path, onclick: () => void showFile(file) }, el("span", { class: "st" }, icon("file")), el("span", { class: "p" }, splitPath(file.path)), el("span", { class: "d" }, diffCounts(file))))))
+      files.length
+        ? el("ul", { class: "changed-files", "aria-label": `Changed against ${tree.into || "the workspace"}` },
+          files.map((file) => el("li", null,
+            el("button", { class: "file", title: file.path, onclick: () => void showFile(file) },
+              el("span", { class: "st" }, icon("file")),
+              el("span", { class: "p" }, splitPath(file.path)), el("span", { class: "d" }, diffCounts(file))))))
         : el("p", { class: "nothing" }, "Nothing is changed."),
       truncated ? el("p", { class: "nothing" }, "There are more changes than are listed.") : null);
   }
