@@ -110,8 +110,8 @@ function listChoices(agents) {
   /** @type {Choice[]} */
   const found = agents.map((agent) => ({
     name: agent.program, title: agent.title, chip: "found",
-    text: `${agent.version || agent.program} in ${folderOf(agent.path)}, `
-      + (agent.signedIn ? "signed in. It uses its own account." : "no sign-in found."),
+    text: `${agent.version || agent.program} in ${folderOf(agent.path)}, ` +
+      (agent.signedIn ? "signed in. It uses its own account." : "no sign-in found."),
   }));
   return [...found,
     { name: SUPPLIER, title: "A model by its key",

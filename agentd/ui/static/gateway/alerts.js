@@ -22,7 +22,9 @@ import { resourceList, usualItems } from "./resource_list.js";
 
 const AT_ONCE = 50;
 const EVENTS = ["gatewayAlertUpdate", "gatewayConfigUpdate"];
-const KINDS = /** @type {Record<string, string>} */ ({ webhook: "webhook", slack: "Slack", discord: "Discord", text: "plain text", telegram: "Telegram" });
+const KINDS = /** @type {Record<string, string>} */ ({
+  webhook: "webhook", slack: "Slack", discord: "Discord", text: "plain text", telegram: "Telegram",
+});
 const COLOURS = /** @type {Record<string, string>} */ ({ pending: "need", delivered: "good", failed: "bad", skipped: "off" });
 
 const isTelegram = (/** @type {(name: string) => string} */ value) => value("kind") === "telegram";
@@ -30,12 +32,20 @@ const hasSecret = (/** @type {(name: string) => string} */ value) => ["webhook",
 
 /** @type {readonly Field[]} */
 const FIELDS = [
-  { name: "kind", label: "Format", kind: "choice", initial: "webhook", options: [["webhook", "signed JSON (Standard Webhooks)"], ["slack", "Slack, Mattermost"], ["discord", "Discord"], ["text", "plain text, such as ntfy"], ["telegram", "Telegram, by a bot of this daemon"]] },
-  { name: "url", label: "Address", required: true, wide: true, when: (value) => !isTelegram(value), placeholder: "https://example.org/alerts", hint: "Its path is never shown again. With another address, enter the secret again." },
-  { name: "secret", label: "Secret", wide: true, when: hasSecret, hint: "A webhook is signed with it (whsec_…): give it to the receiver, it is never shown again. Plain text sends it as a bearer token." },
+  { name: "kind", label: "Format", kind: "choice", initial: "webhook", options: [
+    ["webhook", "signed JSON (Standard Webhooks)"], ["slack", "Slack, Mattermost"], ["discord", "Discord"],
+    ["text", "plain text, such as ntfy"], ["telegram", "Telegram, by a bot of this daemon"],
+  ] },
+  { name: "url", label: "Address", required: true, wide: true, when: (value) => !isTelegram(value),
+    placeholder: "https://example.org/alerts", hint: "Its path is never shown again. With another address, enter the secret again." },
+  { name: "secret", label: "Secret", wide: true, when: hasSecret,
+    hint: "A webhook is signed with it (whsec_…): give it to the receiver, it is never shown again. " +
+      "Plain text sends it as a bearer token." },
   { name: "bot", label: "Bot", required: true, when: isTelegram, hint: "The id of a bot of Settings, Bots." },
-  { name: "chat", label: "Conversation", kind: "number", required: true, when: isTelegram, hint: "Your user id at Telegram, or the negative id of a group. Write to the bot first." },
-  { name: "alerts", label: "Alerts", kind: "lines", wide: true, hint: `One per line, empty for all: ${Object.keys(ALERT_TITLES).join(", ")}.` },
+  { name: "chat", label: "Conversation", kind: "number", required: true, when: isTelegram,
+    hint: "Your user id at Telegram, or the negative id of a group. Write to the bot first." },
+  { name: "alerts", label: "Alerts", kind: "lines", wide: true,
+    hint: `One per line, empty for all: ${Object.keys(ALERT_TITLES).join(", ")}.` },
   { name: "minInterval", label: "Least pause", kind: "number", initial: "60", hint: "Seconds between two messages about the same thing." },
   { name: "resolved", label: "Also tell when it is over", kind: "check" },
   { name: "local", label: "The address is of this machine or its network", kind: "check", when: (value) => !isTelegram(value) },
@@ -44,7 +54,8 @@ const FIELDS = [
 export const page = forAdministrators("Alerts", () => {
   const list = resourceList({
     resource: "alert-targets", noun: "targets", events: EVENTS, row: targetRow,
-    empty: () => emptyState("warning", "Nobody is told", "A target is told when a channel fails, a limit is reached or a secret is found. Until there is one, nothing is watched.",
+    empty: () => emptyState("warning", "Nobody is told",
+      "A target is told when a channel fails, a limit is reached or a secret is found. Until there is one, nothing is watched.",
       el("button", { class: "btn main", changes: "administrator", onclick: () => void create() }, icon("plus"), "Add a target")),
   });
   const tests = signal(/** @type {Record<string, import("../api.d.ts").AlertTestView>} */ ({}));
@@ -63,17 +74,25 @@ export const page = forAdministrators("Alerts", () => {
   }, { every: 10_000, events: EVENTS });
   return {
     title: "Alerts",
-    body: gatewayFrame({ title: "Alerts", narrow: true, actions: [el("button", { class: "btn main", changes: "administrator", onclick: () => void create() }, icon("plus"), "Add a target")] },
+    body: gatewayFrame({ title: "Alerts", narrow: true, actions: [
+      el("button", { class: "btn main", changes: "administrator", onclick: () => void create() }, icon("plus"), "Add a target"),
+    ] },
       shown(reading, (latest) => el("div", { class: "loaded" },
-        part(() => latest.value.firing, (firing) => firing.length ? card({ title: "Now" }, el("ul", { class: "rows" }, firing.map(firingRow))) : null))),
-      card({ title: "Targets", text: "Who is told. Each alert is sent until the target accepts it. They are in alerts.yml; from when on there is an alert is in Settings." }, list.node),
-      card({ title: "Recent alerts", text: "What began and what ended, and who was told." }, shown(reading, (latest) => el("div", { class: "loaded" }, part(() => latest.value, ({ items, next }) => [
-        items.length ? el("ul", { class: "rows" }, items.map(alertRow)) : el("p", { class: "none" }, "No alert yet."),
-        next ? el("button", { class: "btn more-rows", onclick: () => {
-          most.value += AT_ONCE;
-          void reading.reload();
-        } }, `Show ${AT_ONCE} more`) : null,
-      ]))))),
+        part(() => latest.value.firing, (firing) =>
+          firing.length ? card({ title: "Now" }, el("ul", { class: "rows" }, firing.map(firingRow))) : null))),
+      card({
+        title: "Targets",
+        text: "Who is told. Each alert is sent until the target accepts it. They are in alerts.yml; " +
+          "from when on there is an alert is in Settings.",
+      }, list.node),
+      card({ title: "Recent alerts", text: "What began and what ended, and who was told." },
+        shown(reading, (latest) => el("div", { class: "loaded" }, part(() => latest.value, ({ items, next }) => [
+          items.length ? el("ul", { class: "rows" }, items.map(alertRow)) : el("p", { class: "none" }, "No alert yet."),
+          next ? el("button", { class: "btn more-rows", onclick: () => {
+            most.value += AT_ONCE;
+            void reading.reload();
+          } }, `Show ${AT_ONCE} more`) : null,
+        ]))))),
   };
 
   function create() {
@@ -96,14 +115,21 @@ export const page = forAdministrators("Alerts", () => {
     const path = `/api/agent/alert-targets/${encodeURIComponent(target.name)}`;
     const wanted = target.alerts.length ? target.alerts.map((kind) => ALERT_TITLES[kind] ?? kind).join(", ") : "all alerts";
     return el("li", null,
-      el("span", { class: "name" }, dot(target.enabled ? "good" : "off"), el("b", null, target.name), el("span", { class: "chip" }, KINDS[target.kind] ?? target.kind), target.enabled ? null : el("span", { class: "chip" }, "disabled")),
-      el("small", null, [target.kind === "telegram" ? `${target.bot} to ${target.chat}` : target.url, wanted, target.resolved ? "" : "not when it is over"].filter(Boolean).join(" · ")),
+      el("span", { class: "name" }, dot(target.enabled ? "good" : "off"), el("b", null, target.name),
+        el("span", { class: "chip" }, KINDS[target.kind] ?? target.kind),
+        target.enabled ? null : el("span", { class: "chip" }, "disabled")),
+      el("small", null, [target.kind === "telegram" ? `${target.bot} to ${target.chat}` : target.url, wanted,
+        target.resolved ? "" : "not when it is over"].filter(Boolean).join(" · ")),
       () => testLine(tests.value[target.name]),
-      el("span", { class: "ends" }, el("button", { class: "btn small", changes: "administrator", "aria-label": `Test ${target.name}`, onclick: () => void test(target.name) }, "Test"),
+      el("span", { class: "ends" },
+        el("button", { class: "btn small", changes: "administrator", "aria-label": `Test ${target.name}`,
+          onclick: () => void test(target.name) }, "Test"),
         menuButton({ class: "btn plain icon small", "aria-label": `Actions for ${target.name}` }, [icon("more")], () => [
-          { label: "Edit", icon: "pencil", changes: "administrator", onselect: () => void editDialog({ title: `Edit ${target.name}`, path, fields: FIELDS, done: list.reload }) },
+          { label: "Edit", icon: "pencil", changes: "administrator",
+            onselect: () => void editDialog({ title: `Edit ${target.name}`, path, fields: FIELDS, done: list.reload }) },
           null,
-          ...usualItems({ path, name: target.name, enabled: target.enabled, reload: list.reload, copies: false, removeText: "What it was not told yet is skipped. Changes can undo it." }),
+          ...usualItems({ path, name: target.name, enabled: target.enabled, reload: list.reload, copies: false,
+            removeText: "What it was not told yet is skipped. Changes can undo it." }),
         ])));
   }
 
@@ -120,7 +146,10 @@ export const page = forAdministrators("Alerts", () => {
 
 /** What a target answered to a test. @param {import("../api.d.ts").AlertTestView | undefined} result */
 function testLine(result) {
-  return result ? el("small", { role: "status", class: result.ok ? "" : "bad" }, `${result.ok ? "The test was accepted" : "The test was not accepted"}: ${result.answer}`) : null;
+  return result
+    ? el("small", { role: "status", class: result.ok ? "" : "bad" },
+      `${result.ok ? "The test was accepted" : "The test was not accepted"}: ${result.answer}`)
+    : null;
 }
 
 /** A secret as Standard Webhooks wants it. */
@@ -137,7 +166,8 @@ function firingRow({ kind, text, since }) {
 /** @param {Alert} alert @returns {HTMLElement} */
 function alertRow({ kind, state, text, at, deliveries }) {
   return el("li", null,
-    el("span", { class: "name" }, dot(state === "resolved" ? "good" : "bad"), el("b", null, ALERT_TITLES[kind] ?? kind), state === "resolved" ? el("span", { class: "chip" }, "resolved") : null),
+    el("span", { class: "name" }, dot(state === "resolved" ? "good" : "bad"), el("b", null, ALERT_TITLES[kind] ?? kind),
+      state === "resolved" ? el("span", { class: "chip" }, "resolved") : null),
     el("small", null, text),
     el("small", { title: fullTime(at) }, agoTime(at)),
     deliveries.map(deliveryLine));
@@ -146,5 +176,6 @@ function alertRow({ kind, state, text, at, deliveries }) {
 /** @param {Delivery} delivery */
 function deliveryLine({ target, state, attempts, nextAttemptAt, answer }) {
   const next = state === "pending" && nextAttemptAt ? `next try ${fullTime(nextAttemptAt)}` : "";
-  return el("small", { class: "with-dot" }, dot(COLOURS[state] ?? "off"), [`${target}: ${state}`, attempts > 1 ? `${attempts} attempts` : "", next, answer].filter(Boolean).join(" · "));
+  return el("small", { class: "with-dot" }, dot(COLOURS[state] ?? "off"),
+    [`${target}: ${state}`, attempts > 1 ? `${attempts} attempts` : "", next, answer].filter(Boolean).join(" · "));
 }

@@ -11,13 +11,16 @@ import { labelled, sendForm } from "../settings/frame.js";
 /** @typedef {"enable" | "disable" | "delete"} Action */
 /** @typedef {{ changed: string[], unchanged: string[], change: number | null }} Outcome */
 
-const WORDS = /** @type {Record<Action, [string, string]>} */ ({ enable: ["Enable", "enabled"], disable: ["Disable", "disabled"], delete: ["Delete", "deleted"] });
+const WORDS = /** @type {Record<Action, [string, string]>} */ ({
+  enable: ["Enable", "enabled"], disable: ["Disable", "disabled"], delete: ["Delete", "deleted"],
+});
 const MOST_NAMED = 100;
 
 /**
  * The choice of a list's rows.
  * @template T
- * @param {{ resource: string, noun: string, id: (item: T) => string, title: (item: T) => string, reload: () => void, tagged?: boolean }} options
+ * @param {{ resource: string, noun: string, id: (item: T) => string, title: (item: T) => string, reload: () => void,
+ *   tagged?: boolean }} options
  *   `noun`: in the singular; `tagged`: whether they carry tags
  */
 export function selection({ resource, noun, id, title, reload, tagged = false }) {
@@ -33,7 +36,12 @@ export function selection({ resource, noun, id, title, reload, tagged = false })
 
   /** @param {readonly T[]} items */
   function bar(items) {
-    if (!isOn.value) return items.length > 1 ? el("p", { class: "batch-bar" }, el("button", { class: "btn small plain", onclick: () => (isOn.value = true) }, icon("check"), "Select several")) : null;
+    if (!isOn.value) {
+      return items.length > 1
+        ? el("p", { class: "batch-bar" },
+          el("button", { class: "btn small plain", onclick: () => (isOn.value = true) }, icon("check"), "Select several"))
+        : null;
+    }
     const all = () => {
       chosen.value = new Map(items.map((item) => [id(item), title(item)]));
       shown.value++;
@@ -43,8 +51,11 @@ export function selection({ resource, noun, id, title, reload, tagged = false })
       el("b", { role: "status" }, () => `${chosen.value.size} selected`),
       el("button", { class: "btn small plain", onclick: all }, "Select all shown"),
       el("span", { class: "grow" }),
-      /** @type {Action[]} */ (["enable", "disable", "delete"]).map((action) => el("button", { class: "btn small", changes: "administrator", disabled: none, onclick: () => void ask(action) }, WORDS[action][0])),
-      tagged ? el("button", { class: "btn small", changes: "administrator", disabled: none, onclick: () => void askTags() }, "Tags…") : null,
+      /** @type {Action[]} */ (["enable", "disable", "delete"]).map((action) =>
+        el("button", { class: "btn small", changes: "administrator", disabled: none, onclick: () => void ask(action) }, WORDS[action][0])),
+      tagged
+        ? el("button", { class: "btn small", changes: "administrator", disabled: none, onclick: () => void askTags() }, "Tags…")
+        : null,
       el("button", { class: "btn small plain", onclick: end }, "Done"));
   }
 
@@ -54,12 +65,14 @@ export function selection({ resource, noun, id, title, reload, tagged = false })
    */
   function withBox(item, row) {
     if (!isOn.value) return row;
-    const box = el("input", { type: "checkbox", "aria-label": `Select ${title(item)}`, checked: chosen.peek().has(id(item)), onchange: (/** @type {Event} */ event) => {
+    const change = (/** @type {Event} */ event) => {
       const next = new Map(chosen.peek());
       if (/** @type {HTMLInputElement} */ (event.target).checked) next.set(id(item), title(item));
       else next.delete(id(item));
       chosen.value = next;
-    } });
+    };
+    const isChosen = chosen.peek().has(id(item));
+    const box = el("input", { type: "checkbox", "aria-label": `Select ${title(item)}`, checked: isChosen, onchange: change });
     row.querySelector(".name")?.prepend(el("label", { class: "choose-row" }, box));
     return row;
   }
@@ -84,12 +97,15 @@ export function selection({ resource, noun, id, title, reload, tagged = false })
         close();
         end();
         reload();
-        toast(`${counted(outcome.changed.length, noun)} ${done}`, outcome.change === null ? {} : { action: "Undo", onaction: () => void undo(outcome.change ?? 0) });
+        toast(`${counted(outcome.changed.length, noun)} ${done}`,
+          outcome.change === null ? {} : { action: "Undo", onaction: () => void undo(outcome.change ?? 0) });
       };
       return [sendForm({ action: label, danger: action === "delete", oncancel: () => close(), send },
         el("ul", { class: "batch-names" }, titles.slice(0, MOST_NAMED).map((name) => el("li", null, el("bdi", null, name))),
           titles.length > MOST_NAMED ? el("li", null, `and ${titles.length - MOST_NAMED} more`) : null),
-        plan.unchanged.length ? el("p", { class: "quiet" }, `${counted(plan.unchanged.length, noun)} of the chosen: ${done} already.`) : null,
+        plan.unchanged.length
+          ? el("p", { class: "quiet" }, `${counted(plan.unchanged.length, noun)} of the chosen: ${done} already.`)
+          : null,
         el("p", null, "All or none of them, as one change that can be undone."))];
     });
   }
@@ -106,11 +122,13 @@ export function selection({ resource, noun, id, title, reload, tagged = false })
         close();
         end();
         reload();
-        toast(`${counted(outcome.changed.length, noun)} changed`, outcome.change === null ? {} : { action: "Undo", onaction: () => void undo(outcome.change ?? 0) });
+        toast(`${counted(outcome.changed.length, noun)} changed`,
+          outcome.change === null ? {} : { action: "Undo", onaction: () => void undo(outcome.change ?? 0) });
       };
       return [sendForm({ action: "Save", oncancel: () => close(), send },
         labelled("What to do", way), labelled("Tags", field, "One per line. Budgets count the keys with a tag together."),
-        el("ul", { class: "batch-names" }, [...chosen.peek().values()].slice(0, MOST_NAMED).map((name) => el("li", null, el("bdi", null, name)))),
+        el("ul", { class: "batch-names" },
+          [...chosen.peek().values()].slice(0, MOST_NAMED).map((name) => el("li", null, el("bdi", null, name)))),
         el("p", null, "All or none of them, as one change that can be undone."))];
     });
   }

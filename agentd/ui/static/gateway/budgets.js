@@ -27,15 +27,19 @@ const FIELDS = [
 ];
 
 export const page = forAdministrators("Budgets", () => {
-  const newButton = () => el("button", { class: "btn main", changes: "administrator", onclick: () => void create() }, icon("plus"), "New budget");
+  const newButton = () =>
+    el("button", { class: "btn main", changes: "administrator", onclick: () => void create() }, icon("plus"), "New budget");
   const list = resourceList({
     resource: "budgets", noun: "budgets", every: AGAIN, row: budgetRow,
-    empty: () => emptyState("gauge", "No budgets yet", "A budget limits what the access keys of one owner, or with one tag, may spend together. Give keys an owner or tags first.", newButton()),
+    empty: () => emptyState("gauge", "No budgets yet",
+      "A budget limits what the access keys of one owner, or with one tag, may spend together. Give keys an owner or tags first.",
+      newButton()),
   });
   return {
     title: "Budgets",
     body: gatewayFrame({ title: "Budgets", narrow: true, actions: [newButton()] },
-      card({ title: "Budgets", text: "Each holds for all keys of one owner, or with one tag, beside the keys' own limits. They are in budgets.yml." }, list.node)),
+      card({ title: "Budgets",
+        text: "Each holds for all keys of one owner, or with one tag, beside the keys' own limits. They are in budgets.yml." }, list.node)),
   };
 
   function create() {
@@ -51,18 +55,22 @@ export const page = forAdministrators("Budgets", () => {
       el("span", { class: "name" }, dot(!budget.enabled ? "off" : isUsedUp ? "bad" : "good"), el("b", null, el("bdi", null, budget.name)),
         el("span", { class: "chip" }, budget.owner ? "owner " : "tag ", el("bdi", null, budget.owner || budget.tag)),
         budget.enabled ? null : el("span", { class: "chip" }, "disabled"), limitChips(budget.softUsage, budget.raised)),
-      el("small", null, `${counted(budget.keys, "key")} · `, el("a", { href: requestsLink(budget.owner ? { owner: budget.owner } : { tag: budget.tag }) },
-        `${usd(spent.day)} today · ${usd(spent.month)} this month · ${usd(spent.total)} in all`)),
+      el("small", null, `${counted(budget.keys, "key")} · `,
+        el("a", { href: requestsLink(budget.owner ? { owner: budget.owner } : { tag: budget.tag }) },
+          `${usd(spent.day)} today · ${usd(spent.month)} this month · ${usd(spent.total)} in all`)),
       budget.limitUsage.map((one) => {
         const line = budget.forecast.find((other) => other.name === one.name);
         return el("div", { class: "row-limit" }, limitBar(one),
           el("small", null, limitWords(one), line && one.used ? ` · ${forecast({ ...one, ...line })}` : ""));
       }),
-      el("span", { class: "ends" }, menuButton({ class: "btn plain icon small", "aria-label": `Actions for ${budget.name}` }, [icon("more")], () => [
-        { label: "Edit and set limits", icon: "pencil", changes: "administrator", onselect: () => void editDialog({ title: `Edit ${budget.name}`, path, fields: FIELDS, done: list.reload }) },
-        ...raiseItems(budget, path, budget.name, list.reload),
-        null,
-        ...usualItems({ path, name: budget.name, enabled: budget.enabled, reload: list.reload, copies: false, removeText: "Its limits hold no longer. What was spent stays known, and the keys' own limits go on." }),
-      ])));
+      el("span", { class: "ends" },
+        menuButton({ class: "btn plain icon small", "aria-label": `Actions for ${budget.name}` }, [icon("more")], () => [
+          { label: "Edit and set limits", icon: "pencil", changes: "administrator",
+            onselect: () => void editDialog({ title: `Edit ${budget.name}`, path, fields: FIELDS, done: list.reload }) },
+          ...raiseItems(budget, path, budget.name, list.reload),
+          null,
+          ...usualItems({ path, name: budget.name, enabled: budget.enabled, reload: list.reload, copies: false,
+            removeText: "Its limits hold no longer. What was spent stays known, and the keys' own limits go on." }),
+        ])));
   }
 });

@@ -11,10 +11,16 @@ import { toast, toastError } from "../parts/toast.js";
 import { card } from "../settings/frame.js";
 import { following, forAdministrators, gatewayFrame, part, shown } from "./frame.js";
 
-/** @typedef {{ number: number, at: string, by: string, remote: string, action: string, resource: string, name: string, before: any, after: any, undoes: number | null, undoable: boolean }} Change */
+/**
+ * @typedef {{ number: number, at: string, by: string, remote: string, action: string, resource: string, name: string,
+ *   before: any, after: any, undoes: number | null, undoable: boolean }} Change
+ */
 
 const AT_ONCE = 100;
-const RESOURCES = /** @type {const} */ (["", "keys", "budgets", "channels", "models", "import", "secret-rules", "alert-targets", "management-keys", "settings", "daemon-settings", "licence", "requests", "session"]);
+const RESOURCES = /** @type {const} */ ([
+  "", "keys", "budgets", "channels", "models", "import", "secret-rules", "alert-targets", "management-keys",
+  "settings", "daemon-settings", "licence", "requests", "session",
+]);
 const PAGES = /** @type {Record<string, string>} */ ({ keys: "keys/", channels: "channels/", models: "models/" });
 
 export const page = forAdministrators("Changes", () => {
@@ -38,16 +44,19 @@ export const page = forAdministrators("Changes", () => {
     isFirst = false;
   });
   /** @type {HTMLSelectElement} */
-  const choose = el("select", { class: "input report-name", "aria-label": "What was changed", onchange: () => setQuery({ resource: choose.value }) },
+  const choose = el("select", { class: "input report-name", "aria-label": "What was changed",
+    onchange: () => setQuery({ resource: choose.value }) },
     RESOURCES.map((one) => el("option", { value: one }, one || "everything")));
   choose.value = resource.peek();
   return {
     title: "Changes",
     body: gatewayFrame({ title: "Changes", narrow: true },
-      card({ title: "Changes", text: "Every change by the browser or the API, with secrets masked. Edits by hand are in the service log.", actions: [choose] },
+      card({ title: "Changes", text: "Every change by the browser or the API, with secrets masked. Edits by hand are in the service log.",
+        actions: [choose] },
         shown(reading, (latest) => el("div", { class: "loaded" }, part(() => latest.value, ({ items, next }) => [
           items.length ? el("ul", { class: "rows" }, items.map((change) => changeRow(change, items, () => void reading.reload())))
-            : emptyState("history", "No changes yet", "What administrators and programs change in the gateway appears here, and can be undone."),
+            : emptyState("history", "No changes yet",
+              "What administrators and programs change in the gateway appears here, and can be undone."),
           next ? el("button", { class: "btn more-rows", onclick: () => {
             most.value += AT_ONCE;
             void reading.reload();
@@ -62,14 +71,23 @@ function changeRow(change, all, reload) {
   const undone = all.find((one) => one.undoes === change.number);
   const to = PAGES[change.resource];
   const found = differences(change);
+  const fields = found.map((one) => one.field);
+  const title = el("b", null, el("bdi", null, name));
   return el("li", null,
-    el("span", { class: "name" }, el("span", { class: "chip" }, change.action), el("span", null, `${change.resource} `, to && change.after ? el("a", { href: link(`/gateway/${to}${encodeURIComponent(change.name)}`) }, el("b", null, el("bdi", null, name))) : el("b", null, el("bdi", null, name)))),
-    el("small", null, `by ${change.by}${change.remote ? ` from ${change.remote}` : ""} · `, el("time", { datetime: change.at, title: fullTime(change.at) }, agoTime(change.at)), ` · no. ${change.number}`,
+    el("span", { class: "name" }, el("span", { class: "chip" }, change.action), el("span", null, `${change.resource} `,
+      to && change.after ? el("a", { href: link(`/gateway/${to}${encodeURIComponent(change.name)}`) }, title) : title)),
+    el("small", null, `by ${change.by}${change.remote ? ` from ${change.remote}` : ""} · `,
+      el("time", { datetime: change.at, title: fullTime(change.at) }, agoTime(change.at)), ` · no. ${change.number}`,
       change.undoes ? ` · undid no. ${change.undoes}` : "", undone ? ` · undone by no. ${undone.number}` : ""),
-    found.length ? el("details", { class: "was-is" }, el("summary", null, found.map((one) => one.field).slice(0, 4).join(", ") + (found.length > 4 ? ` and ${found.length - 4} more` : "")),
-      el("dl", null, found.map(({ field, before, after }) => [el("dt", null, field), el("dd", null, before === undefined ? null : el("del", null, text(before)), " ", after === undefined ? null : el("ins", null, text(after)))]).flat())) : null,
+    found.length ? el("details", { class: "was-is" },
+      el("summary", null, fields.slice(0, 4).join(", ") + (fields.length > 4 ? ` and ${fields.length - 4} more` : "")),
+      el("dl", null, found.map(({ field, before, after }) => [el("dt", null, field), el("dd", null,
+        before === undefined ? null : el("del", null, text(before)), " ",
+        after === undefined ? null : el("ins", null, text(after)))]).flat())) : null,
     el("span", { class: "ends" }, change.undoable && !undone
-      ? el("button", { class: "btn small", changes: "administrator", "aria-label": `Undo no. ${change.number}`, onclick: () => void undo(change, name, reload) }, icon("history"), "Undo") : null));
+      ? el("button", { class: "btn small", changes: "administrator", "aria-label": `Undo no. ${change.number}`,
+        onclick: () => void undo(change, name, reload) }, icon("history"), "Undo")
+      : null));
 }
 
 /** @param {unknown} value */
@@ -80,7 +98,8 @@ function text(value) {
 /** @param {Change} change */
 function differences({ before, after }) {
   const fields = [...new Set([...Object.keys(before ?? {}), ...Object.keys(after ?? {})])];
-  return fields.filter((field) => JSON.stringify(before?.[field]) !== JSON.stringify(after?.[field])).map((field) => ({ field, before: before?.[field], after: after?.[field] }));
+  return fields.filter((field) => JSON.stringify(before?.[field]) !== JSON.stringify(after?.[field]))
+    .map((field) => ({ field, before: before?.[field], after: after?.[field] }));
 }
 
 /** @param {Change} change @param {string} name @param {() => void} reload */
@@ -88,7 +107,10 @@ async function undo(change, name, reload) {
   const path = `/api/agent/changes/${change.number}/undo`;
   try {
     await post(`${path}?dry_run=true`);
-    const sure = await confirm({ title: `Undo no. ${change.number}?`, text: `${change.resource} ${name} becomes as it was before. That is a change of its own, and can be undone, too.`, action: "Undo" });
+    const sure = await confirm({
+      title: `Undo no. ${change.number}?`, action: "Undo",
+      text: `${change.resource} ${name} becomes as it was before. That is a change of its own, and can be undone, too.`,
+    });
     if (!sure) return;
     await post(path);
     toast(`No. ${change.number} is undone`);

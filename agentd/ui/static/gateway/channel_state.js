@@ -36,8 +36,14 @@ export function stateCard(state) {
   const { modelCooldowns, lastFailure: failure, succeeded, failed, recent } = state;
   /** @type {[string, Single][]} */
   const facts = [
-    ["Left out", modelCooldowns.length ? el("ul", null, modelCooldowns.map((one) => el("li", null, el("bdi", null, one.supplierModel), el("small", { class: "need" }, ` until ${fullTime(one.until)} · ${one.reason}`)))) : null],
-    ["Last failure", failure ? el("span", null, [fullTime(failure.at), failure.error].join(" · "), failure.detail ? el("small", { class: "bad" }, el("bdi", null, ` ${failure.detail}`)) : null) : "none"],
+    ["Left out", modelCooldowns.length
+      ? el("ul", null, modelCooldowns.map((one) => el("li", null, el("bdi", null, one.supplierModel),
+        el("small", { class: "need" }, ` until ${fullTime(one.until)} · ${one.reason}`))))
+      : null],
+    ["Last failure", failure
+      ? el("span", null, [fullTime(failure.at), failure.error].join(" · "),
+        failure.detail ? el("small", { class: "bad" }, el("bdi", null, ` ${failure.detail}`)) : null)
+      : "none"],
     ["Last calls", recent.successRate === null ? "none" : `${percent(recent.successRate)} of ${count(recent.calls)} succeeded`],
     ["Until an answer begins", times(recent.headMsP50, recent.headMsP95)],
     ["Until the first token", times(recent.firstTokenMsP50, recent.firstTokenMsP95)],
@@ -67,8 +73,10 @@ export function balanceCard(path, read, done) {
   };
   return part(read, (balance) => {
     if (!balance) return null;
-    return card({ title: "Balance", text: `What is left of the account, as its supplier says. ${balance.low === null ? "There is no alert when it is low." : `Less than ${balance.low} is an alert.`}`, actions: [
-      el("button", { class: "btn", changes: "administrator", disabled: () => busy.value, onclick: () => void readNow() }, icon("reload"), () => (busy.value ? "Reading…" : "Read now")),
+    const alert = balance.low === null ? "There is no alert when it is low." : `Less than ${balance.low} is an alert.`;
+    return card({ title: "Balance", text: `What is left of the account, as its supplier says. ${alert}`, actions: [
+      el("button", { class: "btn", changes: "administrator", disabled: () => busy.value, onclick: () => void readNow() },
+        icon("reload"), () => (busy.value ? "Reading…" : "Read now")),
     ] }, el("ul", { class: "rows" }, balance.keys.map((one) => balanceRow(one, balance.keys.length > 1))));
   });
 }
@@ -76,7 +84,8 @@ export function balanceCard(path, read, done) {
 /** @param {KeyBalance} one @param {boolean} several */
 function balanceRow({ key, amount, currency, readAt, error, low }, several) {
   return el("li", null,
-    el("span", { class: "name" }, dot(error ? "bad" : low ? "need" : amount === null ? "off" : "good"), el("b", null, amount === null ? "not read yet" : inCurrency(amount, currency)),
+    el("span", { class: "name" }, dot(error ? "bad" : low ? "need" : amount === null ? "off" : "good"),
+      el("b", null, amount === null ? "not read yet" : inCurrency(amount, currency)),
       several ? el("code", null, key) : null, low ? el("span", { class: "chip" }, "low") : null),
     readAt ? el("small", { title: fullTime(readAt) }, `read ${agoTime(readAt)}`) : null,
     error ? el("small", { class: "bad" }, `It could not be read: ${error}`) : null);
@@ -89,7 +98,8 @@ function percent(share) {
 
 /** @param {number | null} median @param {number | null} most */
 function times(median, most) {
-  return median === null ? "" : `${shortSeconds(median / 1000)}${most === null ? "" : `, ${shortSeconds(most / 1000)} at the 95th percentile`}`;
+  if (median === null) return "";
+  return `${shortSeconds(median / 1000)}${most === null ? "" : `, ${shortSeconds(most / 1000)} at the 95th percentile`}`;
 }
 
 /** @param {readonly [string, Single][]} facts */

@@ -17,10 +17,12 @@ import { offeredCard } from "./offered.js";
 import { resourceList, usualItems } from "./resource_list.js";
 
 /**
- * @typedef {{ name: string, dialects: string[], url: string, key: string, keys: string[], enabled: boolean, autoDisabled: { at: string, reason: string } | null, local: boolean, transport: { kind: string, url: string, server: string },
- *   headers: Record<string, string>, parameters: import("./form.js").Parameters | null, onLeave: string, coolDown: number, timeout: number, balance: { source: string, low: number | null }, models: string[] }} Channel
- * @typedef {{ name: string, state: string, cooldownSeconds: number, error: string, secondsSinceFailure: number, succeeded: number, failed: number,
- *   modelCooldowns: Record<string, number> }} Health
+ * @typedef {{ name: string, dialects: string[], url: string, key: string, keys: string[], enabled: boolean,
+ *   autoDisabled: { at: string, reason: string } | null, local: boolean, transport: { kind: string, url: string, server: string },
+ *   headers: Record<string, string>, parameters: import("./form.js").Parameters | null, onLeave: string, coolDown: number,
+ *   timeout: number, balance: { source: string, low: number | null }, models: string[] }} Channel
+ * @typedef {{ name: string, state: string, cooldownSeconds: number, error: string, secondsSinceFailure: number,
+ *   succeeded: number, failed: number, modelCooldowns: Record<string, number> }} Health
  * @typedef {import("../api.d.ts").KeyStateView} KeyState
  * @typedef {import("../api.d.ts").ChannelStateView} State
  */
@@ -39,10 +41,15 @@ const listPage = forAdministrators("Channels", () => {
   /** @type {Record<string, Health>} */
   let health = {};
   const list = resourceList({
-    resource: "channels", noun: "channels", batch: { noun: "channel", id: (/** @type {any} */ one) => one.name, title: (/** @type {any} */ one) => one.name }, every: AGAIN, events: EVENTS, row: channelRow,
+    resource: "channels", noun: "channels", every: AGAIN, events: EVENTS, row: channelRow, batch: {
+      noun: "channel", id: (/** @type {any} */ one) => one.name, title: (/** @type {any} */ one) => one.name,
+    },
     also: async (abort) => (health = await readHealth(abort)),
-    empty: () => emptyState("plug", "No channels yet", "A channel is a connection to a supplier of models, with its key: OpenAI, Anthropic, Google, or any server that speaks like one of them.",
-      el("span", null, el("button", { class: "btn main", changes: "administrator", onclick: create }, icon("plus"), "Add a channel"), " ", el("a", { class: "btn", href: link("/gateway/import") }, "Import from LiteLLM or new-api"))),
+    empty: () => emptyState("plug", "No channels yet",
+      "A channel is a connection to a supplier of models, with its key: " +
+        "OpenAI, Anthropic, Google, or any server that speaks like one of them.",
+      el("span", null, el("button", { class: "btn main", changes: "administrator", onclick: create }, icon("plus"), "Add a channel"), " ",
+        el("a", { class: "btn", href: link("/gateway/import") }, "Import from LiteLLM or new-api"))),
   });
   const go = (/** @type {string} */ name) => void navigate(`/gateway/channels/${encodeURIComponent(name)}?check=1`);
   function create() {
@@ -54,8 +61,11 @@ const listPage = forAdministrators("Channels", () => {
   }
   return {
     title: "Channels",
-    body: gatewayFrame({ title: "Channels", narrow: true, actions: [el("button", { class: "btn main", changes: "administrator", onclick: create }, icon("plus"), "Add a channel")] },
-      card({ title: "Channels", text: "Connections to suppliers. A channel that fails cools down while others answer. They are in channels.yml." }, list.node)),
+    body: gatewayFrame({ title: "Channels", narrow: true, actions: [
+      el("button", { class: "btn main", changes: "administrator", onclick: create }, icon("plus"), "Add a channel"),
+    ] },
+      card({ title: "Channels",
+        text: "Connections to suppliers. A channel that fails cools down while others answer. They are in channels.yml." }, list.node)),
   };
 
   /** @param {Channel} channel @returns {HTMLElement} */
@@ -65,10 +75,12 @@ const listPage = forAdministrators("Channels", () => {
     return el("li", null,
       el("span", { class: "name" }, dot(kindOf(channel, ill)), el("a", { href: link(at) }, el("b", null, el("bdi", null, channel.name))),
         channel.enabled ? null : el("span", { class: "chip" }, "disabled")),
-      el("small", null, [channel.dialects.join(", "), hostOf(channel.url), WAYS[channel.transport.kind], channel.models.length ? channel.models.join(", ") : "no model uses it"].filter(Boolean).join(" · ")),
+      el("small", null, [channel.dialects.join(", "), hostOf(channel.url), WAYS[channel.transport.kind],
+        channel.models.length ? channel.models.join(", ") : "no model uses it"].filter(Boolean).join(" · ")),
       channel.autoDisabled ? el("small", { class: "bad" }, disabledWords(channel.autoDisabled)) : null,
       ill ? el("small", { class: ill.state === "cooldown" ? "need" : "bad" }, healthWords(ill)) : null,
-      el("span", { class: "ends" }, menuButton({ class: "btn plain icon small", "aria-label": `Actions for ${channel.name}` }, [icon("more")], () => channelItems(channel, list.reload, list.reload))));
+      el("span", { class: "ends" }, menuButton({ class: "btn plain icon small", "aria-label": `Actions for ${channel.name}` },
+        [icon("more")], () => channelItems(channel, list.reload, list.reload))));
   }
 });
 
@@ -113,20 +125,25 @@ function hostOf(url) {
 /** @param {Health} ill */
 function healthWords({ state, cooldownSeconds, error, modelCooldowns, failed, succeeded, secondsSinceFailure }) {
   const models = Object.entries(modelCooldowns).map(([model, seconds]) => `${model} is left out for ${duration(Number(seconds))}`);
-  return [state === "cooldown" ? `Cooling down for ${duration(cooldownSeconds)}` : error ? `The last call failed ${duration(secondsSinceFailure)} ago` : "", error,
-    ...models, `${count(failed)} of ${count(failed + succeeded)} calls failed since the start`].filter(Boolean).join(" · ");
+  return [
+    state === "cooldown"
+      ? `Cooling down for ${duration(cooldownSeconds)}`
+      : error ? `The last call failed ${duration(secondsSinceFailure)} ago` : "",
+    error, ...models, `${count(failed)} of ${count(failed + succeeded)} calls failed since the start`,
+  ].filter(Boolean).join(" · ");
 }
 
 /** @param {Channel} channel @param {() => void} reload @param {() => void} gone @returns {import("../parts/menu.js").Items} */
 function channelItems(channel, reload, gone) {
   const at = (/** @type {string} */ name) => void navigate(`/gateway/channels/${encodeURIComponent(name)}`);
   return [
-    { label: "Edit", icon: "pencil", changes: "administrator", onselect: () => void editChannel(channel.name, (name) => (name === channel.name ? reload() : at(name))) },
+    { label: "Edit", icon: "pencil", changes: "administrator",
+      onselect: () => void editChannel(channel.name, (name) => (name === channel.name ? reload() : at(name))) },
     { label: "Check", icon: "play", onselect: () => void navigate(`/gateway/channels/${encodeURIComponent(channel.name)}?check=1`) },
     { label: "Its requests", icon: "rows", onselect: () => void navigate(`/gateway/requests?channel=${encodeURIComponent(channel.name)}`) },
     null,
-    ...usualItems({ path: `/api/agent/channels/${encodeURIComponent(channel.name)}`, name: channel.name, enabled: channel.enabled, reload, gone, copied: at,
-      removeText: "It is refused while a model or a key names it. Changes can undo it." }),
+    ...usualItems({ path: `/api/agent/channels/${encodeURIComponent(channel.name)}`, name: channel.name, enabled: channel.enabled,
+      reload, gone, copied: at, removeText: "It is refused while a model or a key names it. Changes can undo it." }),
   ];
 }
 
@@ -138,15 +155,22 @@ function disabledWords({ at, reason }) {
 /** Each key of several, and how it is. @param {readonly KeyState[]} keys */
 function keyList(keys) {
   return el("ul", null, keys.map((one) => {
-    const out = [one.state === "cooldown" && one.cooldownUntil ? `cooling down until ${fullTime(one.cooldownUntil)} · ${one.cooldownReason}` : "",
-      ...one.modelCooldowns.map((model) => `${model.supplierModel} is left out until ${fullTime(model.until)} · ${model.reason}`)].filter(Boolean);
-    return el("li", null, el("span", { class: "with-dot" }, dot(one.state === "cooldown" ? "need" : "good"), el("code", null, one.key)), out.length ? el("small", { class: "need" }, out.join(" · ")) : null);
+    const out = [
+      one.state === "cooldown" && one.cooldownUntil
+        ? `cooling down until ${fullTime(one.cooldownUntil)} · ${one.cooldownReason}`
+        : "",
+      ...one.modelCooldowns.map((model) => `${model.supplierModel} is left out until ${fullTime(model.until)} · ${model.reason}`),
+    ].filter(Boolean);
+    return el("li", null, el("span", { class: "with-dot" }, dot(one.state === "cooldown" ? "need" : "good"), el("code", null, one.key)),
+      out.length ? el("small", { class: "need" }, out.join(" · ")) : null);
   }));
 }
 
 /** How its balance is read, if that is set. @param {Channel} channel @returns {[string, string][]} */
 function balanceFacts({ balance: { source, low } }) {
-  const words = [source === "auto" ? "" : source === "off" ? "not read" : `as ${source} tells it`, low === null ? "" : `an alert below ${low}`].filter(Boolean);
+  const words = [
+    source === "auto" ? "" : source === "off" ? "not read" : `as ${source} tells it`, low === null ? "" : `an alert below ${low}`,
+  ].filter(Boolean);
   return words.length ? [["Balance", words.join(" · ")]] : [];
 }
 
@@ -156,19 +180,30 @@ function aboutCard(channel, state, reload) {
   const { keys } = state;
   /** @type {[string, import("../core/el.js").Single][]} */
   const facts = [
-    ["State", el("span", { class: "with-dot" }, dot(stateColour(state)), channel.autoDisabled ? disabledWords(channel.autoDisabled) : stateWords(state))],
+    ["State", el("span", { class: "with-dot" }, dot(stateColour(state)),
+      channel.autoDisabled ? disabledWords(channel.autoDisabled) : stateWords(state))],
     ["Dialects", channel.dialects.join(", ")], ["Address", channel.url + (channel.local ? " (local)" : "")],
-    keys.length ? ["Keys", keyList(keys)] : ["Key", channel.key || channel.keys[0] ? el("code", null, channel.key || channel.keys[0] || "") : "none"],
+    keys.length
+      ? ["Keys", keyList(keys)]
+      : ["Key", channel.key || channel.keys[0] ? el("code", null, channel.key || channel.keys[0] || "") : "none"],
     ["Reached", [WAYS[transport.kind] ?? transport.kind, transport.url, transport.server].filter(Boolean).join(" · ")],
-    ["Models", channel.models.length ? el("span", null, channel.models.map((model, index) => [index ? ", " : "", el("a", { href: link(`/gateway/models/${encodeURIComponent(model)}`) }, model)]).flat()) : "none"],
+    ["Models", channel.models.length
+      ? el("span", null, channel.models.map((model, index) =>
+        [index ? ", " : "", el("a", { href: link(`/gateway/models/${encodeURIComponent(model)}`) }, model)]).flat())
+      : "none"],
     ...requestChanges(channel),
     ["Timeout", `${channel.timeout} s until an answer begins`], ["Cooldown", `${channel.coolDown} s after its failures`],
     ...balanceFacts(channel),
     ["When a caller leaves", channel.onLeave === "cut" ? "the call is ended" : "the answer is heard out for its count"],
   ];
+  const changed = (/** @type {string} */ name) =>
+    (name === channel.name ? reload() : void navigate(`/gateway/channels/${encodeURIComponent(name)}`));
   return card({ title: "Channel", actions: [
     el("a", { class: "btn", href: requestsLink({ channel: channel.name }) }, icon("rows"), "Its requests"),
-    el("button", { class: "btn", changes: "administrator", onclick: () => void editChannel(channel.name, (name) => (name === channel.name ? reload() : void navigate(`/gateway/channels/${encodeURIComponent(name)}`))) }, icon("pencil"), "Edit"),
-    menuButton({ class: "btn plain icon", "aria-label": `Actions for ${channel.name}` }, [icon("more")], () => channelItems(channel, reload, () => void navigate("/gateway/channels"))),
-  ] }, el("div", { class: "inside" }, el("dl", { class: "pair" }, facts.map(([name, value]) => [el("dt", null, name), el("dd", null, value)]).flat())));
+    el("button", { class: "btn", changes: "administrator", onclick: () => void editChannel(channel.name, changed) },
+      icon("pencil"), "Edit"),
+    menuButton({ class: "btn plain icon", "aria-label": `Actions for ${channel.name}` }, [icon("more")],
+      () => channelItems(channel, reload, () => void navigate("/gateway/channels"))),
+  ] }, el("div", { class: "inside" },
+    el("dl", { class: "pair" }, facts.map(([name, value]) => [el("dt", null, name), el("dd", null, value)]).flat())));
 }

@@ -11,7 +11,8 @@ import { card, failureLine } from "../settings/frame.js";
 /** @typedef {{ name: string, state: "passed" | "failed" | "skipped", ms: number, detail: string }} Step */
 
 const STEPS = /** @type {Record<string, string>} */ ({
-  secret: "Read its secret", name: "Resolve the name", connect: "Connect", tls: "Negotiate TLS", models: "Sign in and list models", request: "Send a small request, which is billed",
+  secret: "Read its secret", name: "Resolve the name", connect: "Connect", tls: "Negotiate TLS",
+  models: "Sign in and list models", request: "Send a small request, which is billed",
   settings: "Read the settings", reach: "Reach the database", sign_in: "Sign in", table: "Find the table",
 });
 
@@ -24,9 +25,10 @@ export function checkPanel({ path, channel, paid, text, atOnce = false, done }) 
   const running = signal("");
   const failed = signal(/** @type {unknown} */ (null));
   const cost = signal(/** @type {number | null} */ (0));
-  const expected = () => (running.value === "paid" ? ["secret", "name", "connect", "tls", "models", "request"] : ["secret", "name", "connect", "tls", "models"]);
+  const expected = () => ["secret", "name", "connect", "tls", "models", ...(running.value === "paid" ? ["request"] : [])];
   onEnd(live.on("checkStep", (ended) => {
-    if (running.peek() && ended.channel === channel() && !steps.peek().some((step) => step.name === ended.step.name)) steps.value = [...steps.peek(), ended.step];
+    const isShown = steps.peek().some((step) => step.name === ended.step.name);
+    if (running.peek() && ended.channel === channel() && !isShown) steps.value = [...steps.peek(), ended.step];
   }));
   const check = async (/** @type {boolean} */ isPaid) => {
     if (running.peek()) return;
@@ -46,16 +48,25 @@ export function checkPanel({ path, channel, paid, text, atOnce = false, done }) 
   if (atOnce) queueMicrotask(() => void check(false));
   const wait = () => expected().filter((name) => !steps.value.some((step) => step.name === name));
   return card({ title: "Check", text, actions: [
-    el("button", { class: "btn", changes: "administrator", disabled: () => Boolean(running.value), onclick: () => void check(false) }, icon("play"), "Check"),
-    paid ? el("button", { class: "btn", changes: "administrator", disabled: () => Boolean(running.value), title: "Ends with a small model request, which is billed", onclick: () => void check(true) }, "With a paid request") : null,
+    el("button", { class: "btn", changes: "administrator", disabled: () => Boolean(running.value), onclick: () => void check(false) },
+      icon("play"), "Check"),
+    paid
+      ? el("button", { class: "btn", changes: "administrator", disabled: () => Boolean(running.value),
+        title: "Ends with a small model request, which is billed", onclick: () => void check(true) }, "With a paid request")
+      : null,
   ] },
   el("div", { role: "status", class: "loaded" },
     () => (failed.value ? el("div", { class: "inside" }, failureLine(failed.value)) : null),
     () => (steps.value.length || running.value ? el("ul", { class: "rows steps" },
       steps.value.map(stepRow),
-      running.value ? wait().map((name, index) => el("li", { class: "waits" }, el("span", { class: "name" }, dot(index ? "off" : "run beat"), el("b", null, STEPS[name] ?? name)))) : null) : null),
+      running.value
+        ? wait().map((name, index) => el("li", { class: "waits" },
+          el("span", { class: "name" }, dot(index ? "off" : "run beat"), el("b", null, STEPS[name] ?? name))))
+        : null) : null),
     () => (!running.value && steps.value.some((step) => step.name === "request" && step.state === "passed")
-      ? el("p", { class: "none" }, cost.value === null ? "The request's price is not known." : `The request cost ${usd(cost.value)}.`) : null)));
+      ? el("p", { class: "none" },
+        cost.value === null ? "The request's price is not known." : `The request cost ${usd(cost.value)}.`)
+      : null)));
 }
 
 /** @param {Step} step */

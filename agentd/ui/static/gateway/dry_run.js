@@ -22,7 +22,9 @@ export function dryRun({ rule = () => null, label = "Text to try" } = {}) {
   let asked = 0;
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   let soon;
-  const input = el("textarea", { class: "input mono", rows: 4, "aria-label": label, placeholder: "Paste or type what a program could send. It is not stored.", autocomplete: "off", spellcheck: "false", oninput: () => again() });
+  const input = el("textarea", { class: "input mono", rows: 4, "aria-label": label,
+    placeholder: "Paste or type what a program could send. It is not stored.", autocomplete: "off", spellcheck: "false",
+    oninput: () => again() });
   const look = async () => {
     const text = input.value;
     const turn = ++asked;
@@ -52,7 +54,10 @@ export function dryRun({ rule = () => null, label = "Text to try" } = {}) {
     found.value = null;
   });
   const node = el("div", { class: "dry-run" }, input,
-    el("div", { role: "status" }, () => (failed.value ? failureLine(failed.value) : found.value ? el("p", { class: "quiet" }, summary(found.value.findings, found.value.blocked)) : null)),
+    el("div", { role: "status" }, () => {
+      if (failed.value) return failureLine(failed.value);
+      return found.value ? el("p", { class: "quiet" }, summary(found.value.findings, found.value.blocked)) : null;
+    }),
     () => (found.value ? marked(found.value) : null));
   return { node, again };
 }
@@ -75,7 +80,8 @@ function marked({ text, findings }) {
   for (const one of [...findings].sort((first, other) => first.offset - other.offset)) {
     if (one.offset < at) continue;
     box.append(letters.slice(at, one.offset).join(""),
-      el("mark", { class: one.mode, title: `${one.rule}: ${MODES[one.mode]}` }, letters.slice(one.offset, one.offset + one.length).join("")));
+      el("mark", { class: one.mode, title: `${one.rule}: ${MODES[one.mode]}` },
+        letters.slice(one.offset, one.offset + one.length).join("")));
     at = one.offset + one.length;
   }
   box.append(letters.slice(at).join(""));

@@ -48,7 +48,8 @@ export function exportLines(root, key, model, small) {
     "Codex": `export AGENTD_ACCESS_KEY='${key}'\ncodex -m '${name}' -c model_provider=agentd \\\n${
       context ? `  -c model_context_window=${context} \\\n` : ""}  -c 'model_providers.agentd=${provider}'`,
     "Claude Code": [
-      "unset ANTHROPIC_API_KEY", `export ANTHROPIC_BASE_URL='${root}'`, `export ANTHROPIC_AUTH_TOKEN='${key}'`, `export ANTHROPIC_MODEL='${name}'`,
+      "unset ANTHROPIC_API_KEY", `export ANTHROPIC_BASE_URL='${root}'`, `export ANTHROPIC_AUTH_TOKEN='${key}'`,
+      `export ANTHROPIC_MODEL='${name}'`,
       ...["OPUS", "SONNET", "FABLE"].map((kind) => `export ANTHROPIC_DEFAULT_${kind}_MODEL='${name}'`), // what sub-agents may ask for
       `export ANTHROPIC_DEFAULT_HAIKU_MODEL='${small.name}'`,
       ...(context ? [`export CLAUDE_CODE_MAX_CONTEXT_TOKENS=${context}`] : []),

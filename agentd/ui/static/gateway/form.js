@@ -9,13 +9,14 @@ import { failureLine, labelled, sendForm } from "../settings/frame.js";
 import { rowEditor, rowsToText, textToRows } from "./row_editor.js";
 
 /**
- * @typedef {"text" | "number" | "money" | "lines" | "pairs" | "choice" | "set" | "check" | "secret" | "moment" | "long" | "json" | "rows"} Kind
+ * @typedef {"text" | "number" | "money" | "lines" | "pairs" | "choice" | "set" | "check" | "secret" | "moment" | "long" | "json"
+ *   | "rows"} Kind
  * @typedef {{ name: string, label: string, kind?: Kind, hint?: string, required?: boolean, placeholder?: string, wide?: boolean,
  *   options?: readonly (readonly [string, string])[], when?: (value: (name: string) => string) => boolean, suggestions?: readonly string[],
  *   initial?: string, rows?: import("./row_editor.js").RowKind }} Field
  *   `name`: its path, such as `limits.day`; `when`: whether it is shown
- * @typedef {{ node: HTMLElement, changes: () => any, all: () => any, value: (name: string) => string, set: (name: string, text: string) => void,
- *   fill: (name: string, value: unknown) => void,
+ * @typedef {{ node: HTMLElement, changes: () => any, all: () => any, value: (name: string) => string,
+ *   set: (name: string, text: string) => void, fill: (name: string, value: unknown) => void,
  *   version: import("../core/signals.js").ReadonlySignal<number> }} Form
  *   `set`, `fill`: write a field, as text or as the API has it; `version`: changes with each input
  */
@@ -28,7 +29,8 @@ import { rowEditor, rowsToText, textToRows } from "./row_editor.js";
  * @returns {[string, string][]}
  */
 export function requestChanges({ headers, parameters }) {
-  const pairs = (/** @type {Record<string, unknown>} */ values) => Object.entries(values).map(([name, value]) => `${name}: ${JSON.stringify(value)}`).join(", ");
+  const pairs = (/** @type {Record<string, unknown>} */ values) =>
+    Object.entries(values).map(([name, value]) => `${name}: ${JSON.stringify(value)}`).join(", ");
   return /** @type {[string, string][]} */ ([
     ["Headers", Object.entries(headers).map(([name, value]) => `${name}: ${value}`).join(", ")],
     ["Parameters set", pairs(parameters?.set ?? {})], ["Default parameters", pairs(parameters?.default ?? {})],
@@ -71,7 +73,10 @@ function toValue({ kind, label, rows }, text) {
   if (kind === "check") return text === "true";
   const typed = text.trim();
   if (kind === "lines") return typed ? typed.split("\n").map((line) => line.trim()).filter(Boolean) : null;
-  if (kind === "pairs") return Object.fromEntries(typed.split("\n").filter(Boolean).map((line) => [line.split(":")[0]?.trim() ?? "", line.slice(line.indexOf(":") + 1).trim()]));
+  if (kind === "pairs") {
+    return Object.fromEntries(typed.split("\n").filter(Boolean)
+      .map((line) => [line.split(":")[0]?.trim() ?? "", line.slice(line.indexOf(":") + 1).trim()]));
+  }
   if (!typed) return null;
   if (kind === "set") return typed.split(",");
   if (kind === "number") {
@@ -160,7 +165,8 @@ export function resourceForm(fields, before) {
       return result;
     },
     all: () => {
-      const result = fill({}, fields.filter((field) => shows(field) && value(field.name) !== "" && !WHOLE.includes(field.name.split(".")[0] ?? "")));
+      const result = fill({}, fields.filter((field) =>
+        shows(field) && value(field.name) !== "" && !WHOLE.includes(field.name.split(".")[0] ?? "")));
       for (const name of WHOLE) {
         const whole = wholeOf(fields, name, null, fill);
         if (whole) result[name] = whole;
@@ -194,7 +200,10 @@ let lists = 0;
 /** @param {Field} field @param {string} text */
 function makeInput(field, text) {
   const { kind = "text" } = field;
-  const common = { class: "input", name: field.name, required: field.required ?? false, placeholder: field.placeholder ?? null, autocomplete: "off", autocapitalize: "none", spellcheck: "false" };
+  const common = {
+    class: "input", name: field.name, required: field.required ?? false, placeholder: field.placeholder ?? null,
+    autocomplete: "off", autocapitalize: "none", spellcheck: "false",
+  };
   if (kind === "choice" || kind === "set") {
     const options = field.options ?? [];
     const known = options.some(([value]) => value === text) ? options : [...options, /** @type {const} */ ([text, text])];
@@ -204,9 +213,12 @@ function makeInput(field, text) {
   }
   if (kind === "rows") return el("input", { type: "hidden", name: field.name, value: text });
   if (kind === "check") return el("input", { type: "checkbox", name: field.name, checked: text === "true" });
-  if (kind === "lines" || kind === "pairs" || kind === "long" || kind === "json") return el("textarea", { ...common, class: "input mono", rows: kind === "long" ? 4 : 3, value: text });
+  if (kind === "lines" || kind === "pairs" || kind === "long" || kind === "json") {
+    return el("textarea", { ...common, class: "input mono", rows: kind === "long" ? 4 : 3, value: text });
+  }
   const type = kind === "secret" ? "password" : kind === "moment" ? "datetime-local" : "text";
-  const input = el("input", { ...common, type, autocomplete: kind === "secret" ? "new-password" : "off", value: text, inputmode: kind === "number" || kind === "money" ? "decimal" : null });
+  const input = el("input", { ...common, type, autocomplete: kind === "secret" ? "new-password" : "off", value: text,
+    inputmode: kind === "number" || kind === "money" ? "decimal" : null });
   if (kind === "secret" && text) input.addEventListener("focus", () => input.select());
   if (field.suggestions?.length) {
     const id = `suggestions-${lists++}`;
@@ -218,8 +230,9 @@ function makeInput(field, text) {
 
 /**
  * A dialog that creates a resource.
- * @param {{ title: string, path: string, fields: readonly Field[], initial?: any, action?: string, intro?: (form: Form) => import("../core/el.js").Single,
- *   extra?: (form: Form) => import("../core/el.js").Single, finish?: (body: any) => any, done: (made: any) => unknown }} options
+ * @param {{ title: string, path: string, fields: readonly Field[], initial?: any, action?: string,
+ *   intro?: (form: Form) => import("../core/el.js").Single, extra?: (form: Form) => import("../core/el.js").Single,
+ *   finish?: (body: any) => any, done: (made: any) => unknown }} options
  */
 export function createDialog({ title, path, fields, initial = {}, action = "Create", intro, extra, finish = (body) => body, done }) {
   return openDialog(title, (close) => {
@@ -290,6 +303,7 @@ function differences(fields, before, now, form) {
 function conflict(found, form) {
   return el("div", { class: "conflict" }, failureLine(new Error("Somebody changed it meanwhile. Choose, and save again.")),
     el("table", null, el("thead", null, el("tr", null, ["", "Yours", "Theirs"].map((head) => el("th", { scope: "col" }, head)))),
-      el("tbody", null, found.map(({ field, theirs, yours }) => el("tr", null, el("th", { scope: "row" }, field.label), el("td", null, yours || "–"), el("td", null, theirs || "–",
-        " ", el("button", { class: "btn small", type: "button", onclick: () => form.set(field.name, theirs) }, "Take theirs")))))));
+      el("tbody", null, found.map(({ field, theirs, yours }) =>
+        el("tr", null, el("th", { scope: "row" }, field.label), el("td", null, yours || "–"), el("td", null, theirs || "–", " ",
+          el("button", { class: "btn small", type: "button", onclick: () => form.set(field.name, theirs) }, "Take theirs")))))));
 }

@@ -19,7 +19,8 @@ export const OUTCOMES = /** @type {Record<string, string>} */ ({ ok: "", refused
 
 /** The kinds of alerts, in words. */
 export const ALERT_TITLES = /** @type {Record<string, string>} */ ({
-  limit_near: "Limit nearly used", limit_hit: "Limit reached", channel_down: "Channel down", channel_disabled: "Channel disabled", balance_low: "Balance low", secret_found: "Secret found",
+  limit_near: "Limit nearly used", limit_hit: "Limit reached", channel_down: "Channel down",
+  channel_disabled: "Channel disabled", balance_low: "Balance low", secret_found: "Secret found",
   export_failing: "Export failing", ledger_failing: "Ledger not writable", error_rate: "High error rate",
 });
 
@@ -33,7 +34,8 @@ export function forAdministrators(title, build) {
   return (params) => {
     if (may("administrator")) return { ...build(params), area: "gateway" };
     const text = "The gateway holds suppliers' keys and what everybody spends. An administrator can show it to you.";
-    return { title, area: "gateway", body: bars(title, [], el("div", { class: "page" }, emptyState("shield", "Only administrators see the gateway", text))) };
+    const page = el("div", { class: "page" }, emptyState("shield", "Only administrators see the gateway", text));
+    return { title, area: "gateway", body: bars(title, [], page) };
   };
 }
 
@@ -65,11 +67,31 @@ function bars(title, actions, content, back) {
  */
 export function pageBar(title, actions, back) {
   const tabs = el("nav", { class: "settings-tabs only-phone", "aria-label": "Gateway pages" },
-    placesOf("gateway").map((place) => el("a", { href: link(place.path), "aria-current": isCurrent(place.path) ? "page" : null }, place.label)));
+    placesOf("gateway").map((place) =>
+      el("a", { href: link(place.path), "aria-current": isCurrent(place.path) ? "page" : null }, place.label)));
   queueMicrotask(() => tabs.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" }));
   return [el("header", { class: "bar" },
-    back ? el("a", { class: "crumb", href: link(back) }, placesOf("gateway").find((place) => place.path === back)?.label ?? "Back", el("span", { "aria-hidden": "true" }, "/")) : null,
+    back
+      ? el("a", { class: "crumb", href: link(back) },
+        placesOf("gateway").find((place) => place.path === back)?.label ?? "Back", el("span", { "aria-hidden": "true" }, "/"))
+      : null,
     el("h1", null, title), el("span", { class: "grow" }), actions), tabs];
+}
+
+/**
+ * Whose something is, as rows of a list.
+ * @param {{ owner: string, tags: readonly string[] }} one
+ * @returns {[string, Single][]}
+ */
+export function groupFacts({ owner, tags }) {
+  /** @type {[string, Single][]} */
+  const facts = [];
+  if (owner) facts.push(["Owner", el("a", { href: requestsLink({ owner }) }, el("bdi", null, owner))]);
+  if (tags.length) {
+    facts.push(["Tags", el("span", null, tags.map((tag, index) =>
+      [index ? ", " : "", el("a", { href: requestsLink({ tag }) }, el("bdi", null, tag))]).flat())]);
+  }
+  return facts;
 }
 
 /** @param {string} to */
@@ -82,7 +104,8 @@ function isCurrent(to) {
  * What is read, read again while requests are recorded, and why it could not be.
  * @template T
  * @param {(abort: AbortSignal) => Promise<T>} read
- * @param {{ every?: number, events?: readonly string[] }} [options] `every`: the least time between two reads after requests, in ms; 0: never
+ * @param {{ every?: number, events?: readonly string[] }} [options]
+ *   `every`: the least time between two reads after requests, in ms; 0: never
  */
 export function following(read, { every = 0, events = [] } = {}) {
   const value = signal(/** @type {T | null} */ (null));

@@ -17,9 +17,12 @@ import { LIMIT_FIELDS, MODEL_LIMITS_FIELD } from "./limits.js";
 const FIELDS = [
   { name: "name", label: "Name", required: true, hint: "The program or person that will use it." },
   { name: "expires", label: "Expires", kind: "moment", hint: "It stops working then; empty for never." },
-  { name: "models", label: "Models", kind: "lines", placeholder: "all", hint: "Names or patterns such as gpt-*, one per line; empty for all." },
-  { name: "channels", label: "Channels", kind: "lines", placeholder: "all", hint: "The channels that its requests may use, in the same form." },
-  { name: "addresses", label: "Addresses", kind: "lines", placeholder: "all", hint: "From which it is accepted: addresses or networks such as 10.0.0.0/8, one per line; empty for all." },
+  { name: "models", label: "Models", kind: "lines", placeholder: "all",
+    hint: "Names or patterns such as gpt-*, one per line; empty for all." },
+  { name: "channels", label: "Channels", kind: "lines", placeholder: "all",
+    hint: "The channels that its requests may use, in the same form." },
+  { name: "addresses", label: "Addresses", kind: "lines", placeholder: "all",
+    hint: "From which it is accepted: addresses or networks such as 10.0.0.0/8, one per line; empty for all." },
   { name: "owner", label: "Owner", hint: "Who answers for what it spends; keys of one owner can share a budget." },
   { name: "tags", label: "Tags", kind: "lines", hint: "Such as a project, one per line; keys with one tag can share a budget." },
   ...LIMIT_FIELDS,
@@ -43,7 +46,9 @@ export function editKey(id, name, reload) {
   return editDialog({ title: `Edit ${name}`, path: `/api/agent/keys/${id}`, fields: FIELDS, done: reload });
 }
 
-const GRACES = /** @type {const} */ ([["0", "nothing: it is refused at once"], ["3600", "an hour"], ["86400", "a day"], ["604800", "a week"], ["2592000", "30 days"]]);
+const GRACES = /** @type {const} */ ([
+  ["0", "nothing: it is refused at once"], ["3600", "an hour"], ["86400", "a day"], ["604800", "a week"], ["2592000", "30 days"],
+]);
 
 /** @param {{ id: string, name: string, models: string[] | null }} key @param {() => void} reload */
 export function reissueKey(key, reload) {
@@ -99,10 +104,12 @@ export async function showKeyOnce(name, key, allowed) {
         el("div", { class: "seg clients", role: "group", "aria-label": "Lines for" }, Object.keys(lines.peek()).map((client) =>
           el("button", { "aria-pressed": () => String(chosen.value === client), onclick: () => (chosen.value = client) }, client))),
         el("div", { class: "form-grid" }, modelChoice("Model", models, model), modelChoice("Model for small tasks", models, small)),
-        el("pre", { tabindex: 0, class: "export-lines", role: "region", "aria-label": "Lines for a terminal" }, () => lines.value[chosen.value] ?? "")),
+        el("pre", { tabindex: 0, class: "export-lines", role: "region", "aria-label": "Lines for a terminal" },
+          () => lines.value[chosen.value] ?? "")),
       el("footer", null,
         el("button", { class: "btn", onclick: () => void copy(key, "The key is copied") }, icon("copy"), "Copy the key"),
-        el("button", { class: "btn", onclick: () => void copy(lines.peek()[chosen.peek()] ?? "", "The lines are copied") }, icon("copy"), "Copy the lines"),
+        el("button", { class: "btn", onclick: () => void copy(lines.peek()[chosen.peek()] ?? "", "The lines are copied") },
+          icon("copy"), "Copy the lines"),
         el("button", { class: "btn main", onclick: () => close() }, "Done")),
     ];
   }, { wide: true });

@@ -14,10 +14,13 @@ import { act } from "./resource_list.js";
 /**
  * @typedef {import("../api.d.ts").LimitStatusView} LimitStatus
  * @typedef {import("./form.js").Field} Field
- * @typedef {{ limits: import("../api.d.ts").KeyLimitsView, modelLimits?: Record<string, import("../api.d.ts").KeyLimitsView>, raised: import("../api.d.ts").LimitRaiseView | null }} Limited
+ * @typedef {{ limits: import("../api.d.ts").KeyLimitsView, modelLimits?: Record<string, import("../api.d.ts").KeyLimitsView>,
+ *   raised: import("../api.d.ts").LimitRaiseView | null }} Limited
  */
 
-export const COUNTS = /** @type {Record<string, string>} */ ({ requestsPerMinute: "requests a minute", tokensPerMinute: "tokens a minute", parallel: "at the same time" });
+export const COUNTS = /** @type {Record<string, string>} */ ({
+  requestsPerMinute: "requests a minute", tokensPerMinute: "tokens a minute", parallel: "at the same time",
+});
 
 /** @type {readonly Field[]} */
 export const LIMIT_FIELDS = [
@@ -28,7 +31,8 @@ export const LIMIT_FIELDS = [
   { name: "limits.requestsPerMinute", label: "Requests a minute", kind: "number", placeholder: "no limit" },
   { name: "limits.tokensPerMinute", label: "Tokens a minute", kind: "number", placeholder: "no limit" },
   { name: "limits.parallel", label: "Requests at the same time", kind: "number", placeholder: "no limit" },
-  { name: "warnAt", label: "Warn at a share of", kind: "number", placeholder: "never", hint: "Of each limit in USD, such as 0.8: alerts tell of it, nothing is refused." },
+  { name: "warnAt", label: "Warn at a share of", kind: "number", placeholder: "never",
+    hint: "Of each limit in USD, such as 0.8: alerts tell of it, nothing is refused." },
   { name: "softLimits.day", label: "Warn from, a day", kind: "money", placeholder: "no warning", hint: "USD, in place of the share." },
   { name: "softLimits.week", label: "Warn from, a week", kind: "money", placeholder: "no warning" },
   { name: "softLimits.month", label: "Warn from, a month", kind: "money", placeholder: "no warning" },
@@ -40,12 +44,14 @@ const MODEL_LIMITS = [
   { name: "model", label: "Model", required: true, placeholder: "gpt-*" },
   { name: "day", label: "USD/day", kind: "money" }, { name: "week", label: "USD/week", kind: "money" },
   { name: "month", label: "USD/month", kind: "money" }, { name: "total", label: "USD in total", kind: "money" },
-  { name: "requestsPerMinute", label: "Requests/min", kind: "number" }, { name: "tokensPerMinute", label: "Tokens/min", kind: "number" }, { name: "parallel", label: "At once", kind: "number" },
+  { name: "requestsPerMinute", label: "Requests/min", kind: "number" },
+  { name: "tokensPerMinute", label: "Tokens/min", kind: "number" }, { name: "parallel", label: "At once", kind: "number" },
 ];
 
 /** @type {Field} */
 export const MODEL_LIMITS_FIELD = {
-  name: "modelLimits", label: "Limits per model", kind: "rows", wide: true, rows: { columns: MODEL_LIMITS, add: "Add a model", keyed: true },
+  name: "modelLimits", label: "Limits per model", kind: "rows", wide: true,
+  rows: { columns: MODEL_LIMITS, add: "Add a model", keyed: true },
   hint: "Beside the key’s own. The model’s name, or a pattern; what is empty has no limit.",
 };
 
@@ -85,10 +91,13 @@ export function limitWords({ name, used, limit, reserved }) {
  * @param {Limited["raised"]} raised
  */
 export function limitChips(soft, raised) {
-  const passed = soft.filter((one) => one.passed);
+  const passed = soft.filter((one) => one.passed)
+    .map((one) => `${usd(one.used)} of ${usd(one.amount)} ${windowWords(one.name)}`);
   return [
-    passed.length ? el("span", { class: "chip need", title: passed.map((one) => `${usd(one.used)} of ${usd(one.amount)} ${windowWords(one.name)}`).join(", ") }, "warns") : null,
-    isRaised(raised) ? el("span", { class: "chip", title: raised.by ? `By ${raised.by}` : null }, `raised until ${fullTime(raised.until)}`) : null,
+    passed.length ? el("span", { class: "chip need", title: passed.join(", ") }, "warns") : null,
+    isRaised(raised)
+      ? el("span", { class: "chip", title: raised.by ? `By ${raised.by}` : null }, `raised until ${fullTime(raised.until)}`)
+      : null,
   ];
 }
 
@@ -111,8 +120,14 @@ function isRaised(raised) {
 export function raiseItems(limited, path, name, reload) {
   const { raised } = limited;
   return [
-    raisableFields(limited).length > 0 && { label: "Raise for a while", icon: "gauge", note: "The old limits then hold again by themselves", changes: "administrator", onselect: () => void raiseLimits(path, name, limited, reload) },
-    isRaised(raised) && { label: "End the raise", icon: "close", changes: "administrator", onselect: () => void act(() => remove(`${path}/raise`), `The old limits of ${name} hold again`, reload) },
+    raisableFields(limited).length > 0 && {
+      label: "Raise for a while", icon: "gauge", note: "The old limits then hold again by themselves",
+      changes: "administrator", onselect: () => void raiseLimits(path, name, limited, reload),
+    },
+    isRaised(raised) && {
+      label: "End the raise", icon: "close", changes: "administrator",
+      onselect: () => void act(() => remove(`${path}/raise`), `The old limits of ${name} hold again`, reload),
+    },
   ];
 }
 
@@ -126,9 +141,13 @@ function raisableFields({ limits, modelLimits = {} }) {
   const fieldsOf = (prefix, of, given) => LIMIT_FIELDS.flatMap(({ name, label, kind = "text" }) => {
     const [group, limit = ""] = name.split(".");
     const amount = group === "limits" ? given[/** @type {keyof typeof given} */ (limit)] : null;
-    return amount === null || amount === undefined ? [] : [{ name: `${prefix}.${limit}`, label: of ? `${of}: ${label}` : label, kind, placeholder: `stays ${amount}` }];
+    if (amount === null || amount === undefined) return [];
+    return [{ name: `${prefix}.${limit}`, label: of ? `${of}: ${label}` : label, kind, placeholder: `stays ${amount}` }];
   });
-  return [...fieldsOf("limits", "", limits), ...Object.entries(modelLimits).flatMap(([model, given], place) => fieldsOf(`models.${place}`, model, given))];
+  return [
+    ...fieldsOf("limits", "", limits),
+    ...Object.entries(modelLimits).flatMap(([model, given], place) => fieldsOf(`models.${place}`, model, given)),
+  ];
 }
 
 /**

@@ -12,7 +12,10 @@ import { emptyState } from "../parts/frame.js";
 import { toastError } from "../parts/toast.js";
 import { addDays, following, forAdministrators, gatewayFrame, limitBar, outcomeState, part, requestsLink, shown } from "./frame.js";
 import { usedShare } from "./limits.js";
-import { LIMITS_OF, SPANS, SPENT_BY, addUp, attention, forecast, holderOf, hourly, limitsLink, limitsShown, readOverview, readSpend, requestsOf, windowWords } from "./overview_data.js";
+import {
+  LIMITS_OF, SPANS, SPENT_BY, addUp, attention, forecast, holderOf, hourly, limitsLink, limitsShown, readOverview, readSpend,
+  requestsOf, windowWords,
+} from "./overview_data.js";
 
 /** @typedef {import("./overview_data.js").Overview} Overview */
 /** @typedef {import("../core/signals.js").ReadonlySignal<Overview>} Latest */
@@ -81,18 +84,26 @@ function figures(overview) {
   };
   const worst = Object.entries(errors).sort((one, other) => Number(other[1]) - Number(one[1]))[0];
   return el("section", { class: "figures", "aria-label": "Today" },
-    figure("Spent today", usd(cost), [el("a", { href: requestsLink({ from: dayBefore, to: dayBefore }) }, el("b", null, usd(yesterday.cost)), " yesterday")],
+    figure("Spent today", usd(cost),
+      [el("a", { href: requestsLink({ from: dayBefore, to: dayBefore }) }, el("b", null, usd(yesterday.cost)), " yesterday")],
       spark((hour) => hour.cost, true), requestsLink(day)),
-    figure("Requests", count(requests), [el("a", { href: requestsLink({ from: dayBefore, to: dayBefore }) }, el("b", null, count(yesterday.requests)), " yesterday")],
+    figure("Requests", count(requests),
+      [el("a", { href: requestsLink({ from: dayBefore, to: dayBefore }) }, el("b", null, count(yesterday.requests)), " yesterday")],
       spark((hour) => hour.requests), requestsLink(day)),
     figure("Not ok", [`${+(requests ? (failed / requests) * 100 : 0).toFixed(1)} `, el("small", null, "%")],
-      failed && worst ? [el("a", { href: requestsLink({ ...day, error: worst[0] }) }, el("b", { class: "bad" }, `${count(Number(worst[1]))} ${worst[0]}`)), ` of ${count(failed)}`]
+      failed && worst
+        ? [el("a", { href: requestsLink({ ...day, error: worst[0] }) },
+          el("b", { class: "bad" }, `${count(Number(worst[1]))} ${worst[0]}`)), ` of ${count(failed)}`]
         : [el("b", null, count(yesterday.requests - yesterday.ok)), " yesterday"],
       spark((hour) => hour.requests - hour.ok), requestsLink({ ...day, ok: "false" })),
     figure("First token", first.p50 === null ? "–" : shortSeconds(first.p50 / 1000),
-      first.p95 === null ? ["no answer today"] : [el("a", { href: link(`/gateway/reports/latency?by=hour&from=${today}&to=${today}`) }, "p95 ", el("b", null, shortSeconds(first.p95 / 1000))), ` · p99 ${shortSeconds((first.p99 ?? 0) / 1000)}`],
+      first.p95 === null
+        ? ["no answer today"]
+        : [el("a", { href: link(`/gateway/reports/latency?by=hour&from=${today}&to=${today}`) },
+          "p95 ", el("b", null, shortSeconds(first.p95 / 1000))), ` · p99 ${shortSeconds((first.p99 ?? 0) / 1000)}`],
       sparkline(overview.hours.map((hour) => hour.firstToken ?? 0)), requestsLink({ ...day, ok: "true" })),
-    figure("Secrets found", count(secrets), [el("a", { href: link(`/gateway/leaks?from=${dayBefore}&to=${dayBefore}`) }, el("b", null, count(yesterday.secrets)), " yesterday")],
+    figure("Secrets found", count(secrets),
+      [el("a", { href: link(`/gateway/leaks?from=${dayBefore}&to=${dayBefore}`) }, el("b", null, count(yesterday.secrets)), " yesterday")],
       spark((hour) => hour.secrets), requestsLink({ ...day, hidden: "true" })));
 }
 
@@ -138,25 +149,30 @@ function spendCard(latest) {
     title: () => `Spend by ${what.value}`, chart: () => chart.value,
     controls: el("div", { class: "segs" },
       el("div", { class: "seg", role: "group", "aria-label": "Spend by" }, Object.keys(SPENT_BY).map((name) =>
-        el("button", { "aria-pressed": () => String(what.value === name), onclick: () => setQuery({ spend: name === "model" ? null : name }) }, name))),
+        el("button", { "aria-pressed": () => String(what.value === name),
+          onclick: () => setQuery({ spend: name === "model" ? null : name }) }, name))),
       el("div", { class: "seg", role: "group", "aria-label": "Range" }, Object.entries(SPANS).map(([name, label]) =>
-        el("button", { "aria-pressed": () => String(days.value === Number(name)), onclick: () => setQuery({ days: name === "30" ? null : name }) }, label)))),
+        el("button", { "aria-pressed": () => String(days.value === Number(name)),
+          onclick: () => setQuery({ days: name === "30" ? null : name }) }, label)))),
   });
 }
 
 /** @param {ReturnType<typeof attention>} found */
 function attentionCard(found) {
   return [
-    el("header", null, el("h2", null, "Needs attention"), el("span", { class: "grow" }), found.length ? el("span", { class: "tally" }, found.length) : null),
+    el("header", null, el("h2", null, "Needs attention"), el("span", { class: "grow" }),
+      found.length ? el("span", { class: "tally" }, found.length) : null),
     found.length
-      ? el("ul", { class: "notes" }, found.slice(0, ROWS).map((one) => el("li", { class: "note" }, dot(one.kind), el("b", null, one.title), el("p", null, one.text),
-        el("div", { class: "acts" }, one.links.map(([label, to]) => el("a", { href: link(to) }, label))))))
+      ? el("ul", { class: "notes" },
+        found.slice(0, ROWS).map((one) => el("li", { class: "note" }, dot(one.kind), el("b", null, one.title), el("p", null, one.text),
+          el("div", { class: "acts" }, one.links.map(([label, to]) => el("a", { href: link(to) }, label))))))
       : el("div", { class: "calm" }, icon("check"), "Nothing: channels, limits, files and records are in order."),
   ];
 }
 
 /** @param {Overview["shownLimits"]} limits */
 function burnCard({ of, items }) {
+  const whose = { key: "key", owner: "budget of an owner", tag: "budget of a tag" }[of] ?? "key and no budget";
   const nearest = of ? [...items].sort((one, other) => usedShare(other) - usedShare(one)).slice(0, ROWS) : items.slice(0, ROWS);
   return [
     el("header", null, el("h2", null, "Limits"), el("span", { class: "grow" }),
@@ -167,35 +183,48 @@ function burnCard({ of, items }) {
       ? el("div", { class: "table", tabindex: 0, role: "region", "aria-label": "Limits as a table" }, el("table", { class: "fold" },
         el("thead", null, el("tr", null, ["Limit of", "Used", "Forecast"].map((head) => el("th", { scope: "col" }, head)))),
         el("tbody", null, nearest.map((burn) => el("tr", null,
-          el("td", null, el("a", { class: "ell", href: link(limitsLink(burn)) }, el("bdi", null, burn.scope === "key" || of === burn.scope ? burn.title : holderOf(burn)))),
-          el("td", { class: "full" }, el("div", { class: "burn" }, limitBar(burn), el("a", { href: requestsLink(requestsOf(burn)) }, `${usd(burn.used)} / ${usd(burn.limit)} ${windowWords(burn.window)}`))),
+          el("td", null, el("a", { class: "ell", href: link(limitsLink(burn)) },
+            el("bdi", null, burn.scope === "key" || of === burn.scope ? burn.title : holderOf(burn)))),
+          el("td", { class: "full" }, el("div", { class: "burn" }, limitBar(burn),
+            el("a", { href: requestsLink(requestsOf(burn)) }, `${usd(burn.used)} / ${usd(burn.limit)} ${windowWords(burn.window)}`))),
           el("td", { class: "full wrap" }, el("small", null, forecast(burn))))))))
-      : el("p", { class: "none" }, `No ${{ key: "key", owner: "budget of an owner", tag: "budget of a tag" }[of] ?? "key and no budget"} has a limit in USD. Limits stop a runaway program before it gets expensive.`),
+      : el("p", { class: "none" },
+        `No ${whose} has a limit in USD. Limits stop a runaway program before it gets expensive.`),
   ];
 }
 
 /** @param {Pick<Overview, "channels" | "summary" | "day">} overview */
 function channelCard({ channels, summary, day: today }) {
   if (!channels.length) {
-    return [el("header", null, el("h2", null, "Channels")), emptyState("plug", "No channels yet", "A channel is a connection to a supplier of models, with its key.",
+    return [el("header", null, el("h2", null, "Channels")), emptyState("plug", "No channels yet",
+      "A channel is a connection to a supplier of models, with its key.",
       el("a", { class: "btn main", href: link("/gateway/channels?new=1") }, "Add a channel"))];
   }
   const unhealthy = new Map(summary.channels.unhealthy.map((/** @type {any} */ one) => [one.name, one]));
   const { ok, cooldown, disabled } = summary.channels;
   return [
-    el("header", null, el("h2", null, "Channels"), el("span", { class: "grow" }), el("a", { class: "more", href: link("/gateway/channels") }, `All ${count(ok + cooldown + disabled)}`)),
+    el("header", null, el("h2", null, "Channels"), el("span", { class: "grow" }),
+      el("a", { class: "more", href: link("/gateway/channels") }, `All ${count(ok + cooldown + disabled)}`)),
     el("div", { class: "table", tabindex: 0, role: "region", "aria-label": "Channels as a table" }, el("table", { class: "fold" },
-      el("thead", null, el("tr", null, el("th", { scope: "col" }, "Channel"), ["Requests", "Not ok", "First token"].map((head) => el("th", { scope: "col", class: "r" }, head)))),
+      el("thead", null, el("tr", null, el("th", { scope: "col" }, "Channel"),
+        ["Requests", "Not ok", "First token"].map((head) => el("th", { scope: "col", class: "r" }, head)))),
       el("tbody", null, channels.map((channel) => {
         const ill = unhealthy.get(channel.name);
         const { requests, firstToken: first } = channel;
         const failed = requests - channel.ok;
         const state = !channel.enabled ? "off" : ill?.state === "cooldown" ? "need" : ill ? "bad" : "good";
         return el("tr", null,
-          el("td", null, el("a", { class: "with-dot", href: link(`/gateway/channels/${encodeURIComponent(channel.name)}`), title: ill?.error ?? "" }, dot(state), el("bdi", { class: "ell" }, channel.name)),
-            el("span", { class: "hidden" }, { off: "disabled", need: "cooling down", bad: "the last call failed", good: "in order" }[state])),
-          el("td", { class: "r" }, el("a", { href: requestsLink({ channel: channel.name, from: today }) }, count(requests), el("span", { class: "only-phone" }, " requests"))),
-          el("td", { class: "r not-phone" }, failed ? el("a", { class: "bad", href: requestsLink({ channel: channel.name, from: today, ok: "false" }) }, `${+((failed / requests) * 100).toFixed(1)} %`) : "0 %"),
+          el("td", null,
+            el("a", { class: "with-dot", href: link(`/gateway/channels/${encodeURIComponent(channel.name)}`), title: ill?.error ?? "" },
+              dot(state), el("bdi", { class: "ell" }, channel.name)),
+            el("span", { class: "hidden" },
+              { off: "disabled", need: "cooling down", bad: "the last call failed", good: "in order" }[state])),
+          el("td", { class: "r" }, el("a", { href: requestsLink({ channel: channel.name, from: today }) },
+            count(requests), el("span", { class: "only-phone" }, " requests"))),
+          el("td", { class: "r not-phone" }, failed
+            ? el("a", { class: "bad", href: requestsLink({ channel: channel.name, from: today, ok: "false" }) },
+              `${+((failed / requests) * 100).toFixed(1)} %`)
+            : "0 %"),
           el("td", { class: "r not-phone" }, first === null ? "–" : shortSeconds(first / 1000)));
       })))),
   ];
@@ -204,18 +233,23 @@ function channelCard({ channels, summary, day: today }) {
 /** @param {Overview["latest"]} latest */
 function latestCard(latest) {
   return [
-    el("header", null, el("h2", null, "Latest requests"), el("span", { class: "grow" }), el("a", { class: "more", href: link("/gateway/requests") }, "Open the log")),
+    el("header", null, el("h2", null, "Latest requests"), el("span", { class: "grow" }),
+      el("a", { class: "more", href: link("/gateway/requests") }, "Open the log")),
     latest.length
-      ? el("div", { class: "table", tabindex: 0, role: "region", "aria-label": "Latest requests as a table" }, el("table", { class: "fold" },
-        el("thead", null, el("tr", null, ["Time", "Outcome", "Model", "Key"].map((head) => el("th", { scope: "col" }, head)), ["In", "Out", "Cost"].map((head) => el("th", { scope: "col", class: "r" }, head)))),
-        el("tbody", null, latest.map((one) => el("tr", null,
-          el("td", { class: "not-phone" }, el("a", { href: link(`/gateway/requests/${one.id}`) }, clockTime(one.at))),
-          el("td", { class: "c-out" }, outcomeState(one.outcome, one.error)),
-          el("td", { class: "c-model" }, el("a", { class: "ell", href: link(`/gateway/requests/${one.id}`) }, el("bdi", null, one.model || "–"))),
-          el("td", { class: "c-key" }, el("bdi", { class: "ell" }, one.keyName || "–")),
-          el("td", { class: "r not-phone" }, compact(one.usage.input + one.usage.cacheRead + one.usage.cacheWrite + one.usage.cacheWrite1H)),
-          el("td", { class: "r not-phone" }, compact(one.usage.output + one.usage.reasoning)),
-          el("td", { class: "r c-cost" }, one.cost ? usd(one.cost) : "–"))))))
+      ? el("div", { class: "table", tabindex: 0, role: "region", "aria-label": "Latest requests as a table" },
+        el("table", { class: "fold" },
+          el("thead", null, el("tr", null, ["Time", "Outcome", "Model", "Key"].map((head) => el("th", { scope: "col" }, head)),
+            ["In", "Out", "Cost"].map((head) => el("th", { scope: "col", class: "r" }, head)))),
+          el("tbody", null, latest.map((one) => el("tr", null,
+            el("td", { class: "not-phone" }, el("a", { href: link(`/gateway/requests/${one.id}`) }, clockTime(one.at))),
+            el("td", { class: "c-out" }, outcomeState(one.outcome, one.error)),
+            el("td", { class: "c-model" },
+              el("a", { class: "ell", href: link(`/gateway/requests/${one.id}`) }, el("bdi", null, one.model || "–"))),
+            el("td", { class: "c-key" }, el("bdi", { class: "ell" }, one.keyName || "–")),
+            el("td", { class: "r not-phone" },
+              compact(one.usage.input + one.usage.cacheRead + one.usage.cacheWrite + one.usage.cacheWrite1H)),
+            el("td", { class: "r not-phone" }, compact(one.usage.output + one.usage.reasoning)),
+            el("td", { class: "r c-cost" }, one.cost ? usd(one.cost) : "–"))))))
       : emptyState("rows", "No requests yet", "Give a program an access key: its requests appear here.",
         el("a", { class: "btn main", href: link("/gateway/keys?new=1") }, icon("plus"), "New key")),
   ];

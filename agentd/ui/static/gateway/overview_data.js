@@ -15,9 +15,11 @@ import { ALERT_TITLES, addDays, dayIn } from "./frame.js";
  *   daysLeft: number | null, lasts: boolean, scope: string, model: string, budget: string }} Burn
  * @typedef {{ hour: number, requests: number, ok: number, cost: number, secrets: number, firstToken: number | null }} Hour
  * @typedef {{ name: string, enabled: boolean, requests: number, ok: number, firstToken: number | null }} ChannelToday
- * @typedef {{ at: string, day: string, zone: string, summary: any, yesterday: any, firstToken: { p50: number | null, p95: number | null, p99: number | null },
- *   hours: Hour[], yesterdayHours: Hour[], channels: ChannelToday[], limits: Burn[], softLimits: import("../api.d.ts").PassedSoftLimitView[],
- *   disabledChannels: import("../api.d.ts").DisabledChannelView[], lowBalances: import("../api.d.ts").LowBalanceView[], firing: import("../api.d.ts").FiringAlertView[], shownLimits: { of: string, items: Burn[] }, latest: any[] }} Overview
+ * @typedef {{ at: string, day: string, zone: string, summary: any, yesterday: any,
+ *   firstToken: { p50: number | null, p95: number | null, p99: number | null }, hours: Hour[], yesterdayHours: Hour[],
+ *   channels: ChannelToday[], limits: Burn[], softLimits: import("../api.d.ts").PassedSoftLimitView[],
+ *   disabledChannels: import("../api.d.ts").DisabledChannelView[], lowBalances: import("../api.d.ts").LowBalanceView[],
+ *   firing: import("../api.d.ts").FiringAlertView[], shownLimits: { of: string, items: Burn[] }, latest: any[] }} Overview
  */
 
 /** Days within which a limit that is used up needs attention. */
@@ -33,7 +35,10 @@ export async function readOverview(abort) {
     of ? get("/api/agent/reports/limits", { by: of, limit: 200, enabled: true }, abort) : null,
   ]);
   const { at, zone } = overview.summary;
-  return { ...overview, at: at.slice(0, 16), zone, summary: { ...overview.summary, at: "" }, shownLimits: { of, items: limits?.items ?? overview.limits } };
+  return {
+    ...overview, at: at.slice(0, 16), zone, summary: { ...overview.summary, at: "" },
+    shownLimits: { of, items: limits?.items ?? overview.limits },
+  };
 }
 
 /**
@@ -88,7 +93,8 @@ export async function readSpend(what, days, zone, moment, abort) {
   const to = dayIn(moment, zone);
   const from = addDays(to, 1 - days);
   const by = days === 1 ? "by-hour" : "by-day";
-  const read = (/** @type {string} */ name, /** @type {any} */ more = {}) => get(`/api/agent/reports/${name}`, { from, to, limit: 1000, ...more }, abort);
+  const read = (/** @type {string} */ name, /** @type {any} */ more = {}) =>
+    get(`/api/agent/reports/${name}`, { from, to, limit: 1000, ...more }, abort);
   const [found, all] = await Promise.all([read(`by-${what}`, { limit: 7 }), read(by)]);
   const dear = found.items.filter((/** @type {Line} */ line) => line.cost > 0 && (line.name || what === "model"));
   const named = dear.slice(0, what === "owner" || dear.length > 6 ? 5 : 6);
@@ -99,11 +105,17 @@ export async function readSpend(what, days, zone, moment, abort) {
     const known = new Map(report.items.map((line) => [line.name, line.cost]));
     return names.map((name) => known.get(name) ?? 0);
   };
-  const series = named.map((/** @type {Line} */ line, /** @type {number} */ index) => ({ name: line.name || "unknown model", values: values(each[index]) }));
-  if (what === "tag" && series.length) return { kind: "lines", series, format: usd, mark: wholeUsd, places: names.map((name) => placeOf(name, to)) };
-  const rest = values(all).map((sum, place) => Math.max(0, sum - series.reduce((/** @type {number} */ others, /** @type {any} */ one) => others + one.values[place], 0)));
-  if (rest.some((value) => value > 1e-9) || !series.length) series.push({ name: series.length ? (what === "model" ? "others" : dear.length > named.length ? "others, or none" : "none") : SPENT_BY[what], values: rest });
-  return { kind: "bars", series, format: usd, mark: wholeUsd, places: names.map((name) => placeOf(name, to)) };
+  const series = named.map((/** @type {Line} */ line, /** @type {number} */ index) =>
+    ({ name: line.name || "unknown model", values: values(each[index]) }));
+  const places = names.map((name) => placeOf(name, to));
+  if (what === "tag" && series.length) return { kind: "lines", series, format: usd, mark: wholeUsd, places };
+  const rest = values(all).map((sum, place) =>
+    Math.max(0, sum - series.reduce((/** @type {number} */ others, /** @type {any} */ one) => others + one.values[place], 0)));
+  if (rest.some((value) => value > 1e-9) || !series.length) {
+    const others = what === "model" ? "others" : dear.length > named.length ? "others, or none" : "none";
+    series.push({ name: series.length ? others : SPENT_BY[what], values: rest });
+  }
+  return { kind: "bars", series, format: usd, mark: wholeUsd, places };
 }
 
 const short = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short", timeZone: "UTC" });
@@ -125,42 +137,58 @@ export function attention({ summary, limits, softLimits, disabledChannels, lowBa
   /** @type {ReturnType<typeof attention>} */
   const found = [];
   const { licence, channels } = summary;
-  if (licence.reason) found.push({ kind: "bad", title: "No model request is answered", text: licence.reason, links: [["Licence", "/gateway/settings"]] });
-  if (summary.ledgerProblem) found.push({ kind: "bad", title: "Requests cannot be recorded", text: summary.ledgerProblem, links: [["Service log", "/gateway/log"]] });
-  for (const problem of summary.problems) found.push({ kind: "bad", title: "A configuration file has a problem", text: problem, links: [["Show all", "/settings/configuration"]] });
+  const bad = (/** @type {string} */ title, /** @type {string} */ text, /** @type {[string, string]} */ to) =>
+    found.push({ kind: "bad", title, text, links: [to] });
+  if (licence.reason) bad("No model request is answered", licence.reason, ["Licence", "/gateway/settings"]);
+  if (summary.ledgerProblem) bad("Requests cannot be recorded", summary.ledgerProblem, ["Service log", "/gateway/log"]);
+  for (const problem of summary.problems) bad("A configuration file has a problem", problem, ["Show all", "/settings/configuration"]);
   for (const { name, at, reason } of disabledChannels) {
-    found.push({ kind: "bad", title: `Channel ${name} was disabled`, text: `${reason}, ${moment(at)}. No request uses it.`, links: [["Channel", channelLink(name)]] });
+    found.push({ kind: "bad", title: `Channel ${name} was disabled`, text: `${reason}, ${moment(at)}. No request uses it.`,
+      links: [["Channel", channelLink(name)]] });
   }
   for (const { channel, amount, currency, low } of lowBalances) {
-    found.push({ kind: "need", title: `Channel ${channel}: ${inCurrency(amount, currency)} left`, text: `Its balance is below ${inCurrency(low, currency)}.`, links: [["Channel", channelLink(channel)]] });
+    found.push({ kind: "need", title: `Channel ${channel}: ${inCurrency(amount, currency)} left`,
+      text: `Its balance is below ${inCurrency(low, currency)}.`, links: [["Channel", channelLink(channel)]] });
   }
   for (const one of channels.unhealthy) {
     const models = Object.keys(one.modelCooldowns);
     const left = one.state === "cooldown" ? one.cooldownSeconds : Math.max(0, ...Object.values(one.modelCooldowns).map(Number));
     const until = left ? ` until ${clockTime(now() + left * 1000)}` : "";
     found.push({
-      kind: "need", title: one.state === "cooldown" ? `Channel ${one.name} is cooling down${until}` : models.length ? `Channel ${one.name}: ${models.join(", ")} cooling down${until}` : `Channel ${one.name}: the last call failed`,
+      kind: "need", title: one.state === "cooldown"
+        ? `Channel ${one.name} is cooling down${until}`
+        : `Channel ${one.name}: ${models.length ? `${models.join(", ")} cooling down${until}` : "the last call failed"}`,
       text: one.error || `${count(one.failed)} of ${count(one.failed + one.succeeded)} calls failed since the start.`,
-      links: [["Check now", `${channelLink(one.name)}?check=1`], ["Requests", `/gateway/requests?channel=${encodeURIComponent(one.name)}&ok=false&from=${today}`]],
+      links: [["Check now", `${channelLink(one.name)}?check=1`],
+        ["Requests", `/gateway/requests?channel=${encodeURIComponent(one.name)}&ok=false&from=${today}`]],
     });
   }
   for (const soft of softLimits.slice(0, MOST)) {
     const burn = { ...soft, title: soft.name };
     const until = soft.resets ? `; it resets ${moment(soft.resets)}` : "";
-    found.push({ kind: "need", title: `${holderOf(burn)}: soft limit of ${usd(soft.limit)} ${windowWords(soft.window)} is passed`, text: `${usd(soft.spent)} spent${until}. Requests are still served.`,
+    found.push({ kind: "need", title: `${holderOf(burn)}: soft limit of ${usd(soft.limit)} ${windowWords(soft.window)} is passed`,
+      text: `${usd(soft.spent)} spent${until}. Requests are still served.`,
       links: [["Raise it", limitsLink(burn)], ["Its requests", `/gateway/requests?${new URLSearchParams(requestsOf(burn))}`]] });
   }
-  const nearLimits = limits.filter((one) => one.limit > 0 && (one.used + one.reserved >= one.limit * 0.8 || (!one.lasts && (one.daysLeft ?? SOON) < SOON))).slice(0, MOST);
+  const nearLimits = limits.filter((one) =>
+    one.limit > 0 && (one.used + one.reserved >= one.limit * 0.8 || (!one.lasts && (one.daysLeft ?? SOON) < SOON))).slice(0, MOST);
   for (const burn of nearLimits) {
-    found.push({ kind: burn.used >= burn.limit ? "bad" : "need", title: `${holderOf(burn)}: ${Math.floor((burn.used / burn.limit) * 100)} % of ${usd(burn.limit)} ${windowWords(burn.window)}`,
-      text: forecast(burn), links: [["Its limits", limitsLink(burn)], ["Its requests", `/gateway/requests?${new URLSearchParams(requestsOf(burn))}`]] });
+    found.push({ kind: burn.used >= burn.limit ? "bad" : "need",
+      title: `${holderOf(burn)}: ${Math.floor((burn.used / burn.limit) * 100)} % of ${usd(burn.limit)} ${windowWords(burn.window)}`,
+      text: forecast(burn),
+      links: [["Its limits", limitsLink(burn)], ["Its requests", `/gateway/requests?${new URLSearchParams(requestsOf(burn))}`]] });
   }
-  if (summary.exportProblem) found.push({ kind: "need", title: "The ledger is not exported", text: summary.exportProblem, links: [["Export", "/gateway/export"]] });
-  for (const day of summary.corruptDays.slice(0, 3)) found.push({ kind: "need", title: `The ledger of ${day.day} is damaged`, text: `${count(day.lines)} lines are not counted.`, links: [["Service log", "/gateway/log"]] });
+  const need = (/** @type {string} */ title, /** @type {string} */ text, /** @type {[string, string]} */ to) =>
+    found.push({ kind: "need", title, text, links: [to] });
+  if (summary.exportProblem) need("The ledger is not exported", summary.exportProblem, ["Export", "/gateway/export"]);
+  for (const day of summary.corruptDays.slice(0, 3)) {
+    need(`The ledger of ${day.day} is damaged`, `${count(day.lines)} lines are not counted.`, ["Service log", "/gateway/log"]);
+  }
   const lost = summary.dropped.serviceLog + summary.dropped.bodies;
-  if (lost) found.push({ kind: "need", title: "Records were lost", text: `${compact(lost)} log lines or bodies since the start: the disk is too slow or full.`, links: [["Service log", "/gateway/log"]] });
+  const words = `${compact(lost)} log lines or bodies since the start: the disk is too slow or full.`;
+  if (lost) need("Records were lost", words, ["Service log", "/gateway/log"]);
   for (const alert of firing.filter((one) => !isTold(one, { summary, limits: nearLimits, disabledChannels, lowBalances })).slice(0, MOST)) {
-    found.push({ kind: "need", title: `Alert: ${ALERT_TITLES[alert.kind] ?? alert.kind}`, text: alert.text, links: [["Alerts", "/gateway/alerts"]] });
+    need(`Alert: ${ALERT_TITLES[alert.kind] ?? alert.kind}`, alert.text, ["Alerts", "/gateway/alerts"]);
   }
   return found;
 }
@@ -222,11 +250,14 @@ export function forecast({ used, limit, daysLeft, lasts, resets }) {
   if (used >= limit) return resets ? `Used up until ${moment(resets)}.` : "Used up, and never reset.";
   if (daysLeft === null) return "Nothing is used of it.";
   if (lasts) return resets ? `At this rate it lasts until it resets ${moment(resets)}.` : "It lasts.";
-  const left = daysLeft < 1 / 24 ? "within the hour" : daysLeft < 1 ? `in ${Math.round(daysLeft * 24)} h` : `in ${+daysLeft.toFixed(1)} days`;
+  const later = daysLeft < 1 ? `in ${Math.round(daysLeft * 24)} h` : `in ${+daysLeft.toFixed(1)} days`;
+  const left = daysLeft < 1 / 24 ? "within the hour" : later;
   return `At this rate it is used up ${left}${resets ? `; it resets ${moment(resets)}` : ""}.`;
 }
 
-const moments = new Intl.DateTimeFormat(undefined, { weekday: "short", day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+const moments = new Intl.DateTimeFormat(undefined, {
+  weekday: "short", day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", hourCycle: "h23",
+});
 
 /** @param {string} at */
 function moment(at) {

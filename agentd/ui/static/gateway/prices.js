@@ -9,8 +9,8 @@ import { readAll } from "./frame.js";
 import { act } from "./resource_list.js";
 
 /**
- * @typedef {{ supplier: string, model: string, title: string, prices: import("./models.js").Prices, since: string, context: number | null, note: string,
- *   by: "address" | "name" }} Listed
+ * @typedef {{ supplier: string, model: string, title: string, prices: import("./models.js").Prices, since: string,
+ *   context: number | null, note: string, by: "address" | "name" }} Listed
  * @typedef {{ name: string, prices: import("./models.js").Prices | null, listed: Listed | null, differs: boolean }} Comparison
  * @typedef {{ source: string, problem: string, comparison: Comparison | null }} ModelPrices
  */
@@ -41,7 +41,8 @@ export async function readModelPrices(name, abort) {
 
 /** @param {string} name @param {() => void} reload */
 function applyPrices(name, reload) {
-  return act(() => post(`/api/agent/models/${encodeURIComponent(name)}/prices`), `${name} has the catalogue's prices; Changes can undo it`, reload);
+  return act(() => post(`/api/agent/models/${encodeURIComponent(name)}/prices`),
+    `${name} has the catalogue's prices; Changes can undo it`, reload);
 }
 
 /**
@@ -53,30 +54,44 @@ export function differenceLine(comparison, reload) {
   if (!comparison?.differs || !comparison.listed) return null;
   const { prices } = comparison.listed;
   return el("small", { class: "num need" }, `Catalogue: ${usd(prices.input)} in, ${usd(prices.output)} out `,
-    el("button", { class: "btn small", changes: "administrator", "aria-label": `Apply the catalogue's prices to ${comparison.name}`, onclick: () => void applyPrices(comparison.name, reload) }, "Apply"));
+    el("button", { class: "btn small", changes: "administrator", "aria-label": `Apply the catalogue's prices to ${comparison.name}`,
+      onclick: () => void applyPrices(comparison.name, reload) }, "Apply"));
 }
 
 /** @param {ModelPrices} found @param {string} name @param {() => void} reload */
 export function cataloguePricesCard({ source, problem, comparison }, name, reload) {
   const listed = comparison?.listed;
   const refresh = () => void act(() => post("/api/agent/prices/refresh"), "The price catalogue was read", reload);
-  const rates = /** @type {const} */ ([["input", "In"], ["output", "Out"], ["cacheRead", "In, from cache"], ["cacheWrite", "In, to cache"], ["cacheWrite1H", "In, to cache for 1 h"], ["reasoning", "Reasoning"]]);
-  return card({ title: "Price catalogue", text: problem ? "It knows what most models cost, and how much they read." : `From ${source}. The model's own prices are the ones that count.`, actions: [
+  const rates = /** @type {const} */ ([
+    ["input", "In"], ["output", "Out"], ["cacheRead", "In, from cache"], ["cacheWrite", "In, to cache"],
+    ["cacheWrite1H", "In, to cache for 1 h"], ["reasoning", "Reasoning"],
+  ]);
+  const text = problem
+    ? "It knows what most models cost, and how much they read."
+    : `From ${source}. The model's own prices are the ones that count.`;
+  return card({ title: "Price catalogue", text, actions: [
     problem ? el("button", { class: "btn", changes: "administrator", onclick: refresh }, icon("reload"), "Read it now") : null,
-    comparison?.differs ? el("button", { class: "btn main", changes: "administrator", onclick: () => void applyPrices(name, reload) }, "Apply") : null,
+    comparison?.differs
+      ? el("button", { class: "btn main", changes: "administrator", onclick: () => void applyPrices(name, reload) }, "Apply")
+      : null,
   ] }, el("div", { class: "inside" },
     problem ? el("p", { class: "quiet" }, "There is no price catalogue here yet.")
       : !listed ? el("p", { class: "quiet" }, "It does not list this model at the address of its channel.")
         : [
           el("dl", { class: "pair" }, [
             ["Listed as", `${listed.title || listed.model} (${listed.supplier})`],
-            ...rates.filter(([rate]) => listed.prices[rate] !== null).map(([rate, label]) => [label, `${usd(Number(listed.prices[rate]))} per million tokens${ownWords(comparison.prices, rate, Number(listed.prices[rate]))}`]),
+            ...rates.filter(([rate]) => listed.prices[rate] !== null).map(([rate, label]) => [label,
+              `${usd(Number(listed.prices[rate]))} per million tokens${ownWords(comparison.prices, rate, Number(listed.prices[rate]))}`]),
             ...listed.prices.above.map((tier) => [`Above ${count(tier.tokens)} tokens`, `${usd(tier.input)} in, ${usd(tier.output)} out`]),
             ...(listed.prices.services.length ? [["Service tiers", listed.prices.services.map((tier) => tier.tier).join(", ")]] : []),
             ...(listed.context ? [["Context", `${count(listed.context)} tokens`]] : []),
             ...(listed.since ? [["Since", listed.since]] : []),
           ].map(([label, value]) => [el("dt", null, label ?? ""), el("dd", { class: "num" }, value ?? "")]).flat()),
-          el("p", { class: "quiet" }, [comparison.differs ? "" : "The model has these prices.", listed.by === "name" ? "Found by the name of the model: its supplier may have other prices than its maker." : "", listed.note].filter(Boolean).join(" ")),
+          el("p", { class: "quiet" }, [
+            comparison.differs ? "" : "The model has these prices.",
+            listed.by === "name" ? "Found by the name of the model: its supplier may have other prices than its maker." : "",
+            listed.note,
+          ].filter(Boolean).join(" ")),
         ]));
 }
 
@@ -104,7 +119,8 @@ export function catalogueTaker(form) {
     try {
       const page = await get("/api/agent/prices", { channel, model });
       taken = page.items[0] ?? null;
-      said.value = page.problem || (taken ? [`${taken.title || taken.model}, ${page.source}.`, taken.note].join(" ") : `The catalogue does not list ${model}.`);
+      said.value = page.problem
+        || (taken ? [`${taken.title || taken.model}, ${page.source}.`, taken.note].join(" ") : `The catalogue does not list ${model}.`);
     } catch (error) {
       said.value = error instanceof Error ? error.message : String(error);
     }

@@ -41,7 +41,8 @@ export function spanChooser(span, usual) {
     setQuery({ days: days === usual ? null : String(days), from: null, to: null });
   };
   const dayInput = (/** @type {"from" | "to"} */ name) => el("input", {
-    class: "input day", type: "date", required: true, "aria-label": name === "from" ? "First day" : "Last day", value: () => span.value[name],
+    class: "input day", type: "date", required: true, "aria-label": name === "from" ? "First day" : "Last day",
+    value: () => span.value[name],
     onchange: (/** @type {Event} */ event) => {
       const value = /** @type {HTMLInputElement} */ (event.target).value;
       if (!value) return;
@@ -54,6 +55,8 @@ export function spanChooser(span, usual) {
   return el("div", { class: "range" },
     () => (custom.value || span.value.days === 0 ? el("span", { class: "days" }, dayInput("from"), "–", dayInput("to")) : null),
     el("div", { class: "seg", role: "group", "aria-label": "Range" },
-      SPANS.map((days) => el("button", { "aria-pressed": () => String(!custom.value && span.value.days === days), onclick: () => choose(days) }, days === 1 ? "24 h" : `${days} d`)),
-      el("button", { "aria-pressed": () => String(custom.value || span.value.days === 0), onclick: () => (custom.value = true) }, "Custom")));
+      SPANS.map((days) => el("button", { "aria-pressed": () => String(!custom.value && span.value.days === days),
+        onclick: () => choose(days) }, days === 1 ? "24 h" : `${days} d`)),
+      el("button", { "aria-pressed": () => String(custom.value || span.value.days === 0), onclick: () => (custom.value = true) },
+        "Custom")));
 }

@@ -53,6 +53,7 @@ export function csvButton(path, query) {
     }
     progress.value = -1;
   };
-  return el("button", { class: "btn", "aria-label": "Download as CSV", disabled: () => progress.value >= 0, onclick: () => void download() }, icon("download"),
+  return el("button", { class: "btn", "aria-label": "Download as CSV", disabled: () => progress.value >= 0,
+    onclick: () => void download() }, icon("download"),
     () => (progress.value > 0 ? count(progress.value) : "CSV"));
 }

@@ -11,7 +11,9 @@ import { readAll } from "./frame.js";
 
 /** @typedef {"key" | "owner" | "tag" | "model" | "channel"} FilterName */
 
-const LABELS = /** @type {Record<FilterName, string>} */ ({ key: "Access key", owner: "Owner", tag: "Tag", model: "Model", channel: "Channel" });
+const LABELS = /** @type {Record<FilterName, string>} */ ({
+  key: "Access key", owner: "Owner", tag: "Tag", model: "Model", channel: "Channel",
+});
 const GROUPS = /** @type {const} */ (["owner", "tag"]);
 const MOST = 1000;
 
@@ -31,7 +33,8 @@ export function filtersOf(names) {
 export function filterPills(names, given) {
   return [
     () => Object.entries(given.value).map(([name, value]) =>
-      el("button", { class: "pill", "aria-label": `Remove the filter ${name} ${value}`, onclick: () => setQuery({ [name]: null }) }, name, " ", el("b", null, el("bdi", null, value)), icon("close"))),
+      el("button", { class: "pill", "aria-label": `Remove the filter ${name} ${value}`, onclick: () => setQuery({ [name]: null }) },
+        name, " ", el("b", null, el("bdi", null, value)), icon("close"))),
     el("button", { class: "pill add", onclick: () => void openFilters(names, given.peek()) }, icon("plus"), "Filter"),
   ];
 }
@@ -44,7 +47,8 @@ export function filterPills(names, given) {
  */
 export function groupField(name, value, known) {
   const id = `known-${name}s`;
-  const field = labelled(LABELS[name], el("input", { class: "input", name, value, list: id, autocomplete: "off", spellcheck: "false", placeholder: "any" }));
+  const field = labelled(LABELS[name],
+    el("input", { class: "input", name, value, list: id, autocomplete: "off", spellcheck: "false", placeholder: "any" }));
   field.append(el("datalist", { id }, known.map((one) => el("option", { value: one }))));
   return field;
 }
@@ -67,7 +71,8 @@ async function openFilters(names, given) {
   let known = {};
   try {
     const resources = names.filter((name) => name !== "owner" && name !== "tag");
-    const [keys, ...others] = await Promise.all([readAll("keys"), ...resources.filter((name) => name !== "key").map((name) => readAll(`${name}s`))]);
+    const [keys, ...others] = await Promise.all([readAll("keys"),
+      ...resources.filter((name) => name !== "key").map((name) => readAll(`${name}s`))]);
     const nameOf = (/** @type {any} */ one) => one.name;
     known = { ...(await readGroups(keys)), key: keys.map(nameOf) };
     resources.filter((name) => name !== "key").forEach((name, index) => (known[name] = (others[index] ?? []).map(nameOf)));
@@ -88,7 +93,8 @@ async function openFilters(names, given) {
       close();
       setQuery(Object.fromEntries(names.map((name) => [name, String(chosen.get(name) ?? "").trim() || null])));
     } },
-    el("div", { class: "form-grid" }, names.map((name) => (name === "owner" || name === "tag" ? groupField(name, given[name] ?? "", known[name] ?? []) : choice(name)))),
+    el("div", { class: "form-grid" },
+      names.map((name) => (name === "owner" || name === "tag" ? groupField(name, given[name] ?? "", known[name] ?? []) : choice(name)))),
     el("footer", null,
       el("button", { class: "btn", type: "button", onclick: () => {
         close();

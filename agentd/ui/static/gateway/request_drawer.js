@@ -9,7 +9,7 @@ import { fullTime } from "../core/time.js";
 import { shortSeconds } from "../parts/figures.js";
 import { failure } from "../parts/frame.js";
 import { toast } from "../parts/toast.js";
-import { following, outcomeState, requestsLink, shown } from "./frame.js";
+import { following, groupFacts, outcomeState, shown } from "./frame.js";
 import { inputOf, outputOf } from "./request_log.js";
 
 /** @typedef {import("./request_log.js").Recorded} Recorded */
@@ -17,7 +17,8 @@ import { inputOf, outputOf } from "./request_log.js";
  *   bodies: { request: string, response: string, base64: boolean } | null }} Detail */
 
 const BUCKETS = /** @type {Record<string, string>} */ ({
-  input: "In, anew", cacheRead: "In, from cache", cacheWrite: "In, to cache", cacheWrite1H: "In, to cache for 1 h", output: "Out", reasoning: "Reasoning",
+  input: "In, anew", cacheRead: "In, from cache", cacheWrite: "In, to cache", cacheWrite1H: "In, to cache for 1 h",
+  output: "Out", reasoning: "Reasoning",
 });
 const PLACEHOLDER = /SECRET_[a-z0-9_]{1,40}?_[a-z2-7]{22}/g;
 const MOST = 64_000;
@@ -42,7 +43,8 @@ export function requestDrawer(id, day, close) {
     el("header", null,
       el("h2", { class: "mono", title: id }, id.length > 22 ? `${id.slice(0, 12)}…${id.slice(-6)}` : id), el("span", { class: "grow" }),
       el("button", { class: "btn plain icon small", "aria-label": "Copy the id", onclick: () => void copy() }, icon("copy")),
-      el("button", { class: "btn plain icon small", "aria-label": "Close the request", title: "Close (Esc)", onclick: close }, icon("close"))),
+      el("button", { class: "btn plain icon small", "aria-label": "Close the request", title: "Close (Esc)", onclick: close },
+        icon("close"))),
     () => {
       const problem = reading.problem.value;
       if (problem instanceof ApiError && problem.status === 404) return failure(problem);
@@ -55,9 +57,12 @@ function sections({ request: one, costs, bodies }) {
   return [
     el("section", { class: "sect" }, facts(one)),
     el("section", { class: "sect", "aria-label": "Attempts" }, el("h3", null, "How it went"), tries(one), waterfall(one)),
-    el("section", { class: "sect", "aria-label": "Tokens and cost" }, el("h3", null, "Tokens", el("span", null, "USD")), prices(one, costs)),
-    Object.keys(one.hidden).length ? el("section", { class: "sect" }, el("h3", null, "Secrets found"), el("dl", { class: "kv" }, Object.entries(one.hidden).map(([rule, many]) => [
-      el("dt", null, el("a", { href: link(`/gateway/requests?rule=${encodeURIComponent(rule)}`) }, rule)), el("dd", null, count(many))]).flat())) : null,
+    el("section", { class: "sect", "aria-label": "Tokens and cost" },
+      el("h3", null, "Tokens", el("span", null, "USD")), prices(one, costs)),
+    Object.keys(one.hidden).length ? el("section", { class: "sect" }, el("h3", null, "Secrets found"),
+      el("dl", { class: "kv" }, Object.entries(one.hidden).map(([rule, many]) => [
+        el("dt", null, el("a", { href: link(`/gateway/requests?rule=${encodeURIComponent(rule)}`) }, rule)),
+        el("dd", null, count(many))]).flat())) : null,
     bodies ? [body("What was asked", bodies.request, bodies.base64), body("What was answered", bodies.response, bodies.base64)]
       : el("section", { class: "sect" }, el("p", { class: "quiet" }, "Its bodies are not stored: its key does not store them.")),
   ].flat();
@@ -69,14 +74,17 @@ function facts(one) {
   const rows = [
     ["Outcome", el("span", null, outcomeState(one.outcome), ` ${one.status}${one.error ? ` · ${one.error}` : ""}`)],
     ["Asked by", one.key ? el("a", { href: link(`/gateway/keys/${one.key}`) }, el("bdi", null, one.keyName || one.key)) : "no known key"],
-    ...(one.owner ? [/** @type {[string, import("../core/el.js").Single]} */ (["Owner", el("a", { href: requestsLink({ owner: one.owner }) }, el("bdi", null, one.owner))])] : []),
-    ...(one.tags.length ? [/** @type {[string, import("../core/el.js").Single]} */ (["Tags", el("span", null, one.tags.map((tag, index) =>
-      [index ? ", " : "", el("a", { href: requestsLink({ tag }) }, el("bdi", null, tag))]).flat())])] : []),
+    ...groupFacts(one),
     ["When", fullTime(one.at)],
     ["Address", `${one.endpoint}${one.stream ? ", streamed" : ""}`],
-    ["Model", el("span", null, one.model ? el("a", { href: link(`/gateway/models/${encodeURIComponent(one.model)}`) }, el("bdi", null, one.model)) : "–",
-      one.fallback ? [" → ", el("a", { href: link(`/gateway/models/${encodeURIComponent(one.fallback)}`) }, el("bdi", null, one.fallback))] : null, one.channel ? ` → ${one.channel}` : "",
-      one.supplierModel && one.supplierModel !== (one.fallback || one.model) ? ` (${one.supplierModel})` : "", one.tier ? `, tier ${one.tier}` : "")],
+    ["Model", el("span", null,
+      one.model ? el("a", { href: link(`/gateway/models/${encodeURIComponent(one.model)}`) }, el("bdi", null, one.model)) : "–",
+      one.fallback
+        ? [" → ", el("a", { href: link(`/gateway/models/${encodeURIComponent(one.fallback)}`) }, el("bdi", null, one.fallback))]
+        : null,
+      one.channel ? ` → ${one.channel}` : "",
+      one.supplierModel && one.supplierModel !== (one.fallback || one.model) ? ` (${one.supplierModel})` : "",
+      one.tier ? `, tier ${one.tier}` : "")],
     ["Cost", `${usd(one.cost)}, ${one.estimated ? "estimated" : "exact"}${one.was === null ? "" : `; ${usd(one.was)} at first`}`],
     ["Size", `${size(one.received)} in · ${size(one.sent)} out`],
   ];
@@ -90,8 +98,12 @@ function tries(one) {
   const last = one.tries > failed.length || !failed.length;
   const total = one.timings.total - one.timings.ready;
   return el("ul", { class: "way" },
-    failed.map((attempt) => el("li", null, dot("bad"), el("span", null, el("bdi", null, attempt.channel), ofFallback(attempt.model), " ", el("small", null, attempt.error)), el("span", { class: "num" }, shortSeconds(attempt.ms / 1000)))),
-    last ? el("li", null, dot(one.outcome === "ok" ? "good" : one.outcome === "left" ? "need" : "bad"), el("span", null, el("bdi", null, one.channel), ofFallback(one.fallback), " ", el("small", null, one.outcome === "ok" ? "answered" : one.error || one.outcome)),
+    failed.map((attempt) => el("li", null, dot("bad"),
+      el("span", null, el("bdi", null, attempt.channel), ofFallback(attempt.model), " ", el("small", null, attempt.error)),
+      el("span", { class: "num" }, shortSeconds(attempt.ms / 1000)))),
+    last ? el("li", null, dot(one.outcome === "ok" ? "good" : one.outcome === "left" ? "need" : "bad"),
+      el("span", null, el("bdi", null, one.channel), ofFallback(one.fallback), " ",
+        el("small", null, one.outcome === "ok" ? "answered" : one.error || one.outcome)),
       el("span", { class: "num" }, shortSeconds(Math.max(0, total) / 1000))) : null);
 }
 
@@ -110,13 +122,20 @@ function waterfall(one) {
   const writing = total - begins;
   const speed = writing > 50 && outputOf(one) ? ` · ${count(Math.round(outputOf(one) / (writing / 1000)))} tokens a second` : "";
   const here = ready || total;
-  const words = [`before the supplier ${seconds(here)}`, ready ? `${first ? "to the first token" : "waiting"} ${seconds(begins - ready)}` : "", first && one.stream ? `writing ${seconds(writing)}${speed}` : ""];
+  const words = [
+    `before the supplier ${seconds(here)}`,
+    ready ? `${first ? "to the first token" : "waiting"} ${seconds(begins - ready)}` : "",
+    first && one.stream ? `writing ${seconds(writing)}${speed}` : "",
+  ];
   const label = (/** @type {number} */ from, /** @type {number} */ to, /** @type {number} */ y, /** @type {string} */ text) =>
     svg("text", x(to) < WIDTH * 0.5 ? { x: x(to) + 6, y } : { x: Math.min(x(from), WIDTH * 0.5), y: y + 13 }, text);
-  return svg("svg", { class: "fall", viewBox: `0 0 ${WIDTH} 86`, role: "img", "aria-label": `${words.filter(Boolean).join(", ")}; ${seconds(total)} in all` },
+  return svg("svg", { class: "fall", viewBox: `0 0 ${WIDTH} 86`, role: "img",
+    "aria-label": `${words.filter(Boolean).join(", ")}; ${seconds(total)} in all` },
     svg("rect", { class: "a", x: 0, y: 4, width: Math.max(2, x(here)), height: 8, rx: 2 }), label(0, here, 12, words[0] ?? ""),
-    words[1] ? [svg("rect", { class: "b", x: x(ready), y: 30, width: Math.max(2, x(begins - ready)), height: 8, rx: 2 }), label(ready, begins, 38, words[1])] : null,
-    words[2] ? [svg("rect", { class: "d", x: Math.min(x(begins), WIDTH - 2), y: 56, width: Math.max(2, x(writing)), height: 8, rx: 2 }), label(begins, total, 64, words[2])] : null);
+    words[1] ? [svg("rect", { class: "b", x: x(ready), y: 30, width: Math.max(2, x(begins - ready)), height: 8, rx: 2 }),
+      label(ready, begins, 38, words[1])] : null,
+    words[2] ? [svg("rect", { class: "d", x: Math.min(x(begins), WIDTH - 2), y: 56, width: Math.max(2, x(writing)), height: 8, rx: 2 }),
+      label(begins, total, 64, words[2])] : null);
 }
 
 /** @param {Recorded} one @param {Detail["costs"]} costs */
@@ -127,7 +146,8 @@ function prices(one, costs) {
     el("dl", { class: "kv" }, used.map(([bucket, tokens]) => {
       const cost = costs.find((line) => line.bucket === bucket)?.cost;
       return [el("dt", null, BUCKETS[bucket] ?? bucket), el("dd", null, `${count(tokens)}${cost === undefined ? "" : ` · ${usd(cost)}`}`)];
-    }).flat(), el("dt", null, el("b", null, "All")), el("dd", null, `${count(inputOf(one) + outputOf(one))} · `, el("b", null, usd(one.cost)))),
+    }).flat(), el("dt", null, el("b", null, "All")),
+    el("dd", null, `${count(inputOf(one) + outputOf(one))} · `, el("b", null, usd(one.cost)))),
     costs.length || !one.cost ? null : el("p", { class: "quiet" }, "The prices have changed since, so the cost of each kind is unknown."));
 }
 
@@ -156,7 +176,8 @@ function body(title, text, base64) {
     all.hidden = true;
   } }, `Show all ${size(pretty.length)}`);
   onEnd(() => box.replaceChildren());
-  return el("section", { class: "sect" }, el("h3", null, title, el("span", null, base64 ? "base64" : hidden ? `${hidden} hidden` : "")), box, all);
+  return el("section", { class: "sect" },
+    el("h3", null, title, el("span", null, base64 ? "base64" : hidden ? `${hidden} hidden` : "")), box, all);
 }
 
 /** @param {string} text */

@@ -36,11 +36,13 @@ export function filterBar(filters, nameOf) {
   };
   return el("div", { class: "filters", role: "search", "aria-label": "Filters" },
     el("label", { class: "field" }, icon("search"), el("input", {
-      class: "bare", type: "search", placeholder: "Request id…", "aria-label": "Part of the request id", value: filters.peek()["id"] ?? "", spellcheck: "false", oninput: find,
+      class: "bare", type: "search", placeholder: "Request id…", "aria-label": "Part of the request id", value: filters.peek()["id"] ?? "",
+      spellcheck: "false", oninput: find,
     })),
     () => Object.entries(filters.value).filter(([name]) => name !== "id").map(([name, value]) => {
       const [label, shown] = WORDS[name]?.(value) ?? [name, name === "key" ? nameOf(value) : value];
-      return el("button", { class: "pill", "aria-label": `Remove the filter ${label} ${shown}`, onclick: () => setQuery({ [name]: null, open: null }) },
+      return el("button", { class: "pill", "aria-label": `Remove the filter ${label} ${shown}`,
+        onclick: () => setQuery({ [name]: null, open: null }) },
         label, " ", el("b", null, el("bdi", null, shown)), icon("close"));
     }),
     el("button", { class: "pill add", onclick: () => void openFilters(filters.peek()) }, icon("plus"), "Filter"));
@@ -67,25 +69,29 @@ async function openFilters(filters) {
       select.value = given;
       return select;
     };
-    const named = (/** @type {any[]} */ items) => /** @type {[string, string][]} */ ([["", "any"], ...items.map((one) => [one.id ?? one.name, one.name])]);
+    const named = (/** @type {any[]} */ items) =>
+      /** @type {[string, string][]} */ ([["", "any"], ...items.map((one) => [one.id ?? one.name, one.name])]);
     const form = el("form", { onsubmit: (/** @type {Event} */ event) => {
       event.preventDefault();
       const given = new FormData(form);
       close();
-      setQuery({ open: null, ...Object.fromEntries(FILTERS.filter((name) => name !== "id").map((name) => [name, String(given.get(name) ?? "").trim() || null])) });
+      setQuery({ open: null, ...Object.fromEntries(FILTERS.filter((name) => name !== "id")
+        .map((name) => [name, String(given.get(name) ?? "").trim() || null])) });
     } },
     el("div", { class: "form-grid" },
       labelled("Access key", choice("key", named(keys))), labelled("Model", choice("model", named(models))),
       labelled("Channel", choice("channel", named(channels))),
       groupField("owner", filters["owner"] ?? "", groups.owner), groupField("tag", filters["tag"] ?? "", groups.tag),
-      labelled("Outcome", choice("outcome", [["", "any"], ...Object.keys(OUTCOMES).map((one) => /** @type {[string, string]} */ ([one, one]))])),
+      labelled("Outcome",
+        choice("outcome", [["", "any"], ...Object.keys(OUTCOMES).map((one) => /** @type {[string, string]} */ ([one, one]))])),
       labelled("Successful", choice("ok", [["", "any"], ["true", "only ok"], ["false", "only others"]])),
       labelled("Kind of error", input("error", { placeholder: "such as rate_limit" })),
       labelled("Status", input("status", { inputmode: "numeric", pattern: "[1-5][0-9][0-9]", placeholder: "such as 429" })),
       labelled("Cost at least", input("minCost", { inputmode: "decimal", pattern: "[0-9]{1,12}([.][0-9]{1,12})?", placeholder: "USD" })),
       labelled("Secrets", choice("hidden", [["", "any"], ["true", "found"], ["false", "none"]])),
       labelled("Secret rule", input("rule")),
-      labelled("Since", input("from", { type: /T/.test(filters["from"] ?? "") ? "text" : "date" })), labelled("Until, included", input("to", { type: /T/.test(filters["to"] ?? "") ? "text" : "date" }))),
+      labelled("Since", input("from", { type: /T/.test(filters["from"] ?? "") ? "text" : "date" })),
+      labelled("Until, included", input("to", { type: /T/.test(filters["to"] ?? "") ? "text" : "date" }))),
     el("footer", null,
       el("button", { class: "btn", type: "button", onclick: () => {
         close();

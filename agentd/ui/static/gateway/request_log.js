@@ -7,8 +7,9 @@ import { now } from "../core/time.js";
 
 /**
  * @typedef {{ input: number, cacheRead: number, cacheWrite: number, cacheWrite1H: number, output: number, reasoning: number }} Usage
- * @typedef {{ id: string, at: string, key: string, keyName: string, owner: string, tags: string[], endpoint: string, model: string, channel: string, supplierModel: string,
- *   fallback: string, tier: string, tries: number, failedTries: { channel: string, error: string, ms: number, model: string }[], stream: boolean, status: number,
+ * @typedef {{ id: string, at: string, key: string, keyName: string, owner: string, tags: string[], endpoint: string, model: string,
+ *   channel: string, supplierModel: string, fallback: string, tier: string, tries: number,
+ *   failedTries: { channel: string, error: string, ms: number, model: string }[], stream: boolean, status: number,
  *   outcome: string, error: string, usage: Usage, cost: number, was: number | null, priced: string, estimated: boolean,
  *   timings: { ready: number, head: number, first: number, total: number }, received: number, sent: number,
  *   hidden: Record<string, number> }} Recorded
@@ -17,7 +18,9 @@ import { now } from "../core/time.js";
  */
 
 /** What the log can be narrowed down to, as the API and the address call it. */
-export const FILTERS = ["id", "key", "owner", "tag", "model", "channel", "outcome", "ok", "error", "status", "minCost", "hidden", "rule", "from", "to"];
+export const FILTERS = [
+  "id", "key", "owner", "tag", "model", "channel", "outcome", "ok", "error", "status", "minCost", "hidden", "rule", "from", "to",
+];
 
 const SIZE = 100;
 /** Pages that are kept. */
@@ -124,7 +127,8 @@ export function requestLog(filters, isReading, from = [""]) {
     const known = pages.peek();
     const many = countNew(page.items, known);
     const [top] = known;
-    const keeps = top && !above.peek().length && many < page.items.length && known.length < MOST_PAGES && top.items.length + many <= 2 * SIZE;
+    const keeps = top && !above.peek().length && many < page.items.length && known.length < MOST_PAGES
+      && top.items.length + many <= 2 * SIZE;
     pages.value = keeps ? [{ ...top, items: [...page.items.slice(0, many), ...top.items] }, ...known.slice(1)] : [page];
   }
 

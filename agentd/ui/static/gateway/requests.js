@@ -66,8 +66,9 @@ export const page = forAdministrators("Requests", (params) => {
   /** @param {string} id */
   function show(id) {
     at.value = id;
-    if (params["id"] && id !== params["id"]) void navigate(`/gateway/requests?${new URLSearchParams({ ...filters.peek(), ...(id ? { open: id } : {}) })}`);
-    else setQuery({ open: id || null });
+    if (params["id"] && id !== params["id"]) {
+      void navigate(`/gateway/requests?${new URLSearchParams({ ...filters.peek(), ...(id ? { open: id } : {}) })}`);
+    } else setQuery({ open: id || null });
   }
 
   /** @param {1 | -1} by */
@@ -83,7 +84,10 @@ export const page = forAdministrators("Requests", (params) => {
   addKeys([
     { keys: "J", label: "Next request", run: () => step(1) },
     { keys: "K", label: "Previous request", run: () => step(-1) },
-    { keys: "Enter", label: "Open the request", run: (event) => (event.target instanceof HTMLAnchorElement || event.target instanceof HTMLButtonElement ? /** @type {HTMLElement} */ (event.target).click() : at.peek() && show(at.peek())) },
+    { keys: "Enter", label: "Open the request",
+      run: ({ target }) => (target instanceof HTMLAnchorElement || target instanceof HTMLButtonElement
+        ? target.click()
+        : at.peek() && show(at.peek())) },
     { keys: "Esc", label: "Close the request", run: () => open.peek() && show("") },
     { keys: "H", label: "Hold live rows", run: () => (held.value = !held.peek()) },
   ]);
@@ -103,8 +107,10 @@ export const page = forAdministrators("Requests", (params) => {
     title: "Requests",
     body: el("div", { class: "frame" },
       pageBar("Requests", [
-        el("button", { class: "btn plain", "aria-pressed": () => String(held.value), onclick: () => (held.value = !held.peek()) }, () => icon(held.value ? "play" : "pause"), () => (held.value ? "Held" : "Hold")),
-        el("a", { class: "btn", download: "", "aria-label": "Download as CSV", href: () => address("/api/agent/requests", { ...filters.value, format: "csv" }) }, icon("download"), "CSV"),
+        el("button", { class: "btn plain", "aria-pressed": () => String(held.value), onclick: () => (held.value = !held.peek()) },
+          () => icon(held.value ? "play" : "pause"), () => (held.value ? "Held" : "Hold")),
+        el("a", { class: "btn", download: "", "aria-label": "Download as CSV",
+          href: () => address("/api/agent/requests", { ...filters.value, format: "csv" }) }, icon("download"), "CSV"),
       ]),
       filterBar(filters, (key) => names.value.get(key) || key),
       el("div", { class: "news", role: "status" }, () => log.value.waiting.value
@@ -121,7 +127,8 @@ export const page = forAdministrators("Requests", (params) => {
 /** @param {ReturnType<typeof requestLog>} log */
 function above(log) {
   return log.above.value.length
-    ? el("p", { class: "more-of-log" }, el("button", { class: "btn small", disabled: () => log.busy.value, onclick: () => void log.newer() }, icon("up"), "Newer"),
+    ? el("p", { class: "more-of-log" },
+      el("button", { class: "btn small", disabled: () => log.busy.value, onclick: () => void log.newer() }, icon("up"), "Newer"),
       " ", el("button", { class: "btn small plain", onclick: () => void log.first() }, "To the newest"))
     : null;
 }
@@ -135,11 +142,17 @@ function below(log, isNarrowed) {
   if (state === "loading") return skeleton();
   if (state !== "ready") return failure(state.error, () => void log.first());
   const next = log.pages.value.at(-1)?.next;
-  if (next) return el("p", { class: "more-of-log" }, el("button", { class: "btn small", disabled: () => log.busy.value, onclick: () => void log.older() }, () => (log.busy.value ? "Reading…" : "Older")));
+  if (next) {
+    return el("p", { class: "more-of-log" },
+      el("button", { class: "btn small", disabled: () => log.busy.value, onclick: () => void log.older() },
+        () => (log.busy.value ? "Reading…" : "Older")));
+  }
   if (log.rows.value.length) return el("p", { class: "more-of-log quiet" }, "These are all.");
   return isNarrowed
-    ? emptyState("search", "No request is like that", "New requests that match the filters appear here.", el("button", { class: "btn", onclick: () => void navigate("/gateway/requests") }, "Clear the filters"))
-    : emptyState("rows", "No requests yet", "Give a program an access key: its requests appear here.", el("a", { class: "btn main", href: link("/gateway/keys?new=1") }, "New key"));
+    ? emptyState("search", "No request is like that", "New requests that match the filters appear here.",
+      el("button", { class: "btn", onclick: () => void navigate("/gateway/requests") }, "Clear the filters"))
+    : emptyState("rows", "No requests yet", "Give a program an access key: its requests appear here.",
+      el("a", { class: "btn main", href: link("/gateway/keys?new=1") }, "New key"));
 }
 
 /**
@@ -158,12 +171,16 @@ function row(one, at, show) {
   const tokens = (/** @type {number} */ number) => (number ? compact(number) : "–");
   const secrets = () => Object.values(one.value.hidden).reduce((sum, many) => sum + many, 0);
   return el("tr", { "data-id": id, "aria-current": () => (at.value === id ? "true" : null), onclick: open },
-    el("td", { class: "not-phone" }, el("a", { href: link(`/gateway/requests/${id}`), title: fullTime(one.peek().at), onclick: open }, () => timeOf(one.value.at))),
+    el("td", { class: "not-phone" },
+      el("a", { href: link(`/gateway/requests/${id}`), title: fullTime(one.peek().at), onclick: open }, () => timeOf(one.value.at))),
     el("td", { class: "c-out" }, () => outcomeState(one.value.outcome, one.value.error)),
-    el("td", { class: "c-model" }, el("a", { class: "ell", href: link(`/gateway/requests/${id}`), onclick: open }, el("bdi", null, () => one.value.model || "–"))),
+    el("td", { class: "c-model" },
+      el("a", { class: "ell", href: link(`/gateway/requests/${id}`), onclick: open }, el("bdi", null, () => one.value.model || "–"))),
     el("td", { class: "not-phone" }, el("bdi", { class: "ell" }, () => one.value.channel || "–")),
-    el("td", { class: "c-key" }, el("bdi", { class: "ell" }, () => one.value.keyName || "–"), el("span", { class: "only-phone num" }, () => ` · ${shortTime(one.value.at)}`)),
-    el("td", { class: "r not-phone" }, () => tokens(inputOf(one.value))), el("td", { class: "r not-phone" }, () => tokens(outputOf(one.value))),
+    el("td", { class: "c-key" }, el("bdi", { class: "ell" }, () => one.value.keyName || "–"),
+      el("span", { class: "only-phone num" }, () => ` · ${shortTime(one.value.at)}`)),
+    el("td", { class: "r not-phone" }, () => tokens(inputOf(one.value))),
+    el("td", { class: "r not-phone" }, () => tokens(outputOf(one.value))),
     el("td", { class: "r not-phone" }, () => (one.value.timings.first ? shortSeconds(one.value.timings.first / 1000) : "–")),
     el("td", { class: "r not-phone" }, () => (secrets() ? el("span", { class: "state" }, icon("shield"), String(secrets())) : null)),
     el("td", { class: "r c-cost" }, () => (one.value.cost ? usd(one.value.cost) : "–")));
@@ -173,5 +190,7 @@ function row(one, at, show) {
 function timeOf(moment) {
   const at = new Date(moment);
   const short = shortTime(moment);
-  return /^(now|\d+ m|\d\d:\d\d)$/.test(short) && at.toDateString() === new Date().toDateString() ? clock.format(at) : `${short === clock.format(at).slice(0, 5) ? "yesterday" : short} ${clock.format(at)}`;
+  return /^(now|\d+ m|\d\d:\d\d)$/.test(short) && at.toDateString() === new Date().toDateString()
+    ? clock.format(at)
+    : `${short === clock.format(at).slice(0, 5) ? "yesterday" : short} ${clock.format(at)}`;
 }

@@ -13,8 +13,8 @@ const AT_ONCE = 100;
 
 /**
  * @template T
- * @param {{ resource: string, noun: string, row: (item: T) => HTMLElement, empty: () => HTMLElement, every?: number, events?: readonly string[],
- *   also?: (abort: AbortSignal) => Promise<unknown>, head?: (also: any) => HTMLElement | null,
+ * @param {{ resource: string, noun: string, row: (item: T) => HTMLElement, empty: () => HTMLElement, every?: number,
+ *   events?: readonly string[], also?: (abort: AbortSignal) => Promise<unknown>, head?: (also: any) => HTMLElement | null,
  *   batch?: { noun: string, tagged?: boolean, id: (item: T) => string, title: (item: T) => string } }} options
  *   `also`: what is read with each page, for the rows; `batch`: how rows are named that are changed together
  */
@@ -44,12 +44,15 @@ export function resourceList({ resource, noun, row, empty, every = 0, events = [
     clearTimeout(soon);
     soon = setTimeout(() => void reading.reload(), 200);
   };
-  const filter = el("input", { class: "input filter", type: "search", value: name.peek(), placeholder: `Find ${noun} by name`, "aria-label": `Find ${noun} by name`, oninput: find });
+  const filter = el("input", { class: "input filter", type: "search", value: name.peek(), placeholder: `Find ${noun} by name`,
+    "aria-label": `Find ${noun} by name`, oninput: find });
   const node = shown(reading, (found) => el("div", { class: "loaded" },
     () => (head ? head(found.value.more) : null),
     () => (found.value.next || found.value.name || found.value.items.length > 12 || name.value ? filter : null),
     picked ? part(() => ({ items: found.value.items, isOn: picked.isOn.value }), ({ items }) => picked.bar(items)) : null,
-    part(() => ({ ...found.value, isOn: picked?.isOn.value, all: picked?.shown.value }), (now) => now.items.length ? el("ul", { class: "rows" }, now.items.map((item) => picked ? picked.withBox(item, row(item)) : row(item))) : now.name ? el("p", { class: "none" }, `No ${noun} with this in the name.`) : empty()),
+    part(() => ({ ...found.value, isOn: picked?.isOn.value, all: picked?.shown.value }), (now) => now.items.length
+      ? el("ul", { class: "rows" }, now.items.map((item) => picked ? picked.withBox(item, row(item)) : row(item)))
+      : now.name ? el("p", { class: "none" }, `No ${noun} with this in the name.`) : empty()),
     () => (found.value.next ? el("button", { class: "btn more-rows", onclick: () => {
       most.value += AT_ONCE;
       void reading.reload();
@@ -75,7 +78,8 @@ export async function act(action, said, reload) {
 
 /**
  * The items of every resource's menu.
- * @param {{ path: string, name: string, enabled: boolean, reload: () => void, gone?: () => void, copies?: boolean, copied?: (name: string) => void, removeText: string, removable?: boolean }} one
+ * @param {{ path: string, name: string, enabled: boolean, reload: () => void, gone?: () => void, copies?: boolean,
+ *   copied?: (name: string) => void, removeText: string, removable?: boolean }} one
  * @returns {import("../parts/menu.js").Items}
  */
 export function usualItems({ path, name, enabled, reload, gone = reload, copies = true, copied, removeText, removable = true }) {
@@ -95,8 +99,9 @@ export function usualItems({ path, name, enabled, reload, gone = reload, copies 
     }
   };
   return [
-    { label: enabled ? "Disable" : "Enable", icon: enabled ? "pause" : "play",
-      changes: "administrator", onselect: () => void act(() => post(`${path}/${enabled ? "disable" : "enable"}`), `${name} is ${enabled ? "disabled" : "enabled"}`, reload) },
+    { label: enabled ? "Disable" : "Enable", icon: enabled ? "pause" : "play", changes: "administrator",
+      onselect: () => void act(() => post(`${path}/${enabled ? "disable" : "enable"}`),
+        `${name} is ${enabled ? "disabled" : "enabled"}`, reload) },
     copies && { label: "Copy", icon: "copy", changes: "administrator", onselect: () => void copy() },
     removable && { label: "Delete", icon: "trash", danger: true, changes: "administrator", onselect: () => void drop() },
   ];

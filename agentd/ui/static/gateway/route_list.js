@@ -27,9 +27,12 @@ let ids = 0;
 
 /** @param {readonly Route[]} routes @returns {Row[]} */
 export function toRows(routes) {
-  const ordered = routes.map((route, index) => ({ route, index })).sort((one, other) => one.route.priority - other.route.priority || one.index - other.index);
-  return ordered.map(({ route }, index) => ({ id: ++ids, channel: route.channel, model: route.model, weight: route.weight, prices: route.prices,
-    alike: index > 0 && ordered[index - 1]?.route.priority === route.priority }));
+  const ordered = routes.map((route, index) => ({ route, index }))
+    .sort((one, other) => one.route.priority - other.route.priority || one.index - other.index);
+  return ordered.map(({ route }, index) => ({
+    id: ++ids, channel: route.channel, model: route.model, weight: route.weight, prices: route.prices,
+    alike: index > 0 && ordered[index - 1]?.route.priority === route.priority,
+  }));
 }
 
 /** @param {readonly Row[]} rows @returns {Route[]} */
@@ -95,7 +98,9 @@ export function routesCard(path, routes, channels, done) {
     failed.value = null;
     try {
       const { body: now, etag } = await callTagged("GET", path);
-      if (JSON.stringify(toRoutes(toRows(now.routes))) !== saved) throw new ApiError(412, "precondition", "Somebody changed the routes meanwhile", "Discard to see theirs.");
+      if (JSON.stringify(toRoutes(toRows(now.routes))) !== saved) {
+        throw new ApiError(412, "precondition", "Somebody changed the routes meanwhile", "Discard to see theirs.");
+      }
       await call("PATCH", path, { body: { routes: toRoutes(rows.peek()) }, ifMatch: etag });
       toast("The routes are saved");
       done();
@@ -116,27 +121,41 @@ export function routesCard(path, routes, channels, done) {
     };
     /** @type {HTMLElement} */
     const node = el("li", { class: () => (row.value.alike ? "route alike" : "route") },
-      el("button", { class: "grip", changes: "administrator", type: "button", "aria-label": () => `Move the route through ${row.value.channel}`, title: "Drag, or Alt ↑↓", onpointerdown: (/** @type {PointerEvent} */ event) => drag(event, node, id) }, icon("grip")),
+      el("button", { class: "grip", changes: "administrator", type: "button", title: "Drag, or Alt ↑↓",
+        "aria-label": () => `Move the route through ${row.value.channel}`,
+        onpointerdown: (/** @type {PointerEvent} */ event) => drag(event, node, id) }, icon("grip")),
       el("span", { class: "name" }, el("span", { class: "chip num" }, () => (row.value.alike ? "or" : position.value ? "then" : "first")),
-        el("b", null, el("bdi", null, () => row.value.channel)), () => (row.value.model ? el("small", null, row.value.model) : null), () => (row.value.prices ? el("span", { class: "chip num" }, `${usd(Number(row.value.prices.input))} in, ${usd(Number(row.value.prices.output))} out`) : null)),
+        el("b", null, el("bdi", null, () => row.value.channel)),
+        () => (row.value.model ? el("small", null, row.value.model) : null),
+        () => (row.value.prices
+          ? el("span", { class: "chip num" },
+            `${usd(Number(row.value.prices.input))} in, ${usd(Number(row.value.prices.output))} out`)
+          : null)),
       el("span", { class: "ends" },
         () => (share.value === null ? null : el("label", { class: "weight" }, el("span", null, `${Math.round((share.value ?? 0) * 100)} %`),
-          el("input", { class: "input", inputmode: "numeric", "aria-label": `Weight of ${row.peek().channel}`, value: row.peek().weight, onchange: (/** @type {Event} */ event) => {
-            const weight = Math.trunc(Number(/** @type {HTMLInputElement} */ (event.target).value));
-            change(id, { weight: Number.isFinite(weight) ? Math.max(0, Math.min(1000, weight)) : 1 });
-          } }))),
-        menuButton({ class: "btn plain icon small", "aria-label": `Actions for the route through ${row.peek().channel}` }, [icon("more")], () => [
-          { label: "Edit", icon: "pencil", changes: "administrator", onselect: () => void editRoute(row.peek(), channels, (fields) => change(id, fields)) },
-          position.peek() > 0 && (row.peek().alike ? { label: "Try it after the one above", changes: "administrator", onselect: () => change(id, { alike: false }) }
-            : { label: "Share with the one above, by weight", changes: "administrator", onselect: () => change(id, { alike: true }) }),
-          { label: "Move up", icon: "up", hint: "Alt ↑", disabled: position.peek() === 0, changes: "administrator", onselect: () => move(position.peek() - 1) },
-          { label: "Move down", icon: "down", hint: "Alt ↓", disabled: position.peek() === rows.peek().length - 1, changes: "administrator", onselect: () => move(position.peek() + 1) },
-          null,
-          { label: "Remove", icon: "trash", danger: true, disabled: rows.peek().length < 2, note: rows.peek().length < 2 ? "A model needs one route" : "", changes: "administrator", onselect: () => {
-            const [first, ...rest] = rows.peek().filter((one) => one.id !== id);
-            if (first) rows.value = [{ ...first, alike: false }, ...rest];
-          } },
-        ])));
+          el("input", { class: "input", inputmode: "numeric", "aria-label": `Weight of ${row.peek().channel}`, value: row.peek().weight,
+            onchange: (/** @type {Event} */ event) => {
+              const weight = Math.trunc(Number(/** @type {HTMLInputElement} */ (event.target).value));
+              change(id, { weight: Number.isFinite(weight) ? Math.max(0, Math.min(1000, weight)) : 1 });
+            } }))),
+        menuButton({ class: "btn plain icon small", "aria-label": `Actions for the route through ${row.peek().channel}` },
+          [icon("more")], () => [
+            { label: "Edit", icon: "pencil", changes: "administrator",
+              onselect: () => void editRoute(row.peek(), channels, (fields) => change(id, fields)) },
+            position.peek() > 0 && (row.peek().alike
+              ? { label: "Try it after the one above", changes: "administrator", onselect: () => change(id, { alike: false }) }
+              : { label: "Share with the one above, by weight", changes: "administrator", onselect: () => change(id, { alike: true }) }),
+            { label: "Move up", icon: "up", hint: "Alt ↑", disabled: position.peek() === 0, changes: "administrator",
+              onselect: () => move(position.peek() - 1) },
+            { label: "Move down", icon: "down", hint: "Alt ↓", disabled: position.peek() === rows.peek().length - 1,
+              changes: "administrator", onselect: () => move(position.peek() + 1) },
+            null,
+            { label: "Remove", icon: "trash", danger: true, disabled: rows.peek().length < 2, changes: "administrator",
+              note: rows.peek().length < 2 ? "A model needs one route" : "", onselect: () => {
+                const [first, ...rest] = rows.peek().filter((one) => one.id !== id);
+                if (first) rows.value = [{ ...first, alike: false }, ...rest];
+              } },
+          ])));
     node.addEventListener("keydown", (event) => {
       const by = event.key === "ArrowUp" ? -1 : event.key === "ArrowDown" ? 1 : 0;
       if (!event.altKey || !by) return;
@@ -167,14 +186,20 @@ export function routesCard(path, routes, channels, done) {
     }, { once: true });
   }
 
-  return card({ title: "Routes", text: "The channels that serve it, tried in this order; channels of the same priority are chosen by weight.", actions: [
-    el("button", { class: "btn", changes: "administrator", disabled: !channels.length, onclick: () => void editRoute(null, channels, (fields) => {
-      rows.value = [...rows.peek(), { id: ++ids, channel: "", model: "", weight: 1, prices: null, alike: false, ...fields }];
-    }) }, icon("plus"), "Add a route"),
-  ] }, body,
+  const add = () => editRoute(null, channels, (fields) => {
+    rows.value = [...rows.peek(), { id: ++ids, channel: "", model: "", weight: 1, prices: null, alike: false, ...fields }];
+  });
+  return card({
+    title: "Routes", text: "The channels that serve it, tried in this order; channels of the same priority are chosen by weight.",
+    actions: [
+      el("button", { class: "btn", changes: "administrator", disabled: !channels.length, onclick: () => void add() },
+        icon("plus"), "Add a route"),
+    ],
+  }, body,
   el("div", { role: "alert" }, () => (failed.value ? el("div", { class: "inside" }, failureLine(failed.value)) : null)),
   () => (isChanged.value ? el("footer", null, el("span", { class: "grow" }, "Not saved"),
-    el("button", { class: "btn plain", onclick: done }, "Discard"), el("button", { class: "btn main", changes: "administrator", onclick: () => void save() }, "Save routes")) : null));
+    el("button", { class: "btn plain", onclick: done }, "Discard"),
+    el("button", { class: "btn main", changes: "administrator", onclick: () => void save() }, "Save routes")) : null));
 }
 
 /**

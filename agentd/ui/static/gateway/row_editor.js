@@ -18,7 +18,8 @@ import { signal } from "../core/signals.js";
 export function rowsToText({ columns, keyed }, value) {
   const [first] = columns;
   const rows = keyed ? Object.entries(value).map(([name, one]) => ({ ...one, [first?.name ?? ""]: name })) : value;
-  const cells = rows.map((/** @type {any} */ row) => Object.fromEntries(columns.filter(({ name }) => row[name] !== null && row[name] !== undefined).map(({ name }) => [name, String(row[name])])));
+  const cells = rows.map((/** @type {any} */ row) => Object.fromEntries(columns
+    .filter(({ name }) => row[name] !== null && row[name] !== undefined).map(({ name }) => [name, String(row[name])])));
   return cells.length ? JSON.stringify(cells) : "";
 }
 
@@ -29,7 +30,8 @@ export function rowsToText({ columns, keyed }, value) {
  */
 export function textToRows({ columns, keyed }, text) {
   const rows = /** @type {Cells[]} */ (text ? JSON.parse(text) : []);
-  const values = rows.map((row) => Object.fromEntries(columns.filter(({ name }) => row[name]).map((column) => [column.name, toCell(column, row[column.name] ?? "")])));
+  const values = rows.map((row) =>
+    Object.fromEntries(columns.filter(({ name }) => row[name]).map((column) => [column.name, toCell(column, row[column.name] ?? "")])));
   if (!keyed) return values;
   const key = columns[0]?.name ?? "";
   const names = rows.map((row) => row[key] ?? "");
@@ -67,23 +69,26 @@ export function rowEditor(input, label, { columns, add }, hint) {
     (found ?? node.querySelector("button"))?.focus();
   });
   const node = el("fieldset", { class: "row-editor" }, el("legend", null, label), hint ? el("small", null, hint) : null,
-    el("div", { class: "loaded" }, () => rows.value.map((row, index) => el("div", { class: "row", role: "group", "aria-label": `${label}, ${index + 1}` },
-      columns.map((column) => el("label", null, el("small", null, column.label), el("input", {
-        class: "input", value: row.cells[column.name] ?? "", required: column.required ?? false, placeholder: column.placeholder ?? null, autocomplete: "off", spellcheck: "false",
-        inputmode: column.kind === "number" || column.kind === "money" ? "decimal" : null,
-        oninput: (/** @type {Event} */ event) => {
-          event.stopPropagation();
-          const text = /** @type {HTMLInputElement} */ (event.target).value.trim();
-          if (text) row.cells[column.name] = text;
-          else delete row.cells[column.name];
-          write(rows.peek());
-        },
-      }))),
-      el("button", { class: "btn plain icon small", type: "button", "aria-label": `Remove ${row.cells[columns[0]?.name ?? ""] ?? "the row"}`, onclick: () => {
-        rows.value = rows.peek().filter((one) => one !== row);
-        write(rows.peek());
-        focusRow(Math.min(index, rows.peek().length - 1));
-      } }, icon("close"))))),
+    el("div", { class: "loaded" },
+      () => rows.value.map((row, index) => el("div", { class: "row", role: "group", "aria-label": `${label}, ${index + 1}` },
+        columns.map((column) => el("label", null, el("small", null, column.label), el("input", {
+          class: "input", value: row.cells[column.name] ?? "", required: column.required ?? false, placeholder: column.placeholder ?? null,
+          autocomplete: "off", spellcheck: "false",
+          inputmode: column.kind === "number" || column.kind === "money" ? "decimal" : null,
+          oninput: (/** @type {Event} */ event) => {
+            event.stopPropagation();
+            const text = /** @type {HTMLInputElement} */ (event.target).value.trim();
+            if (text) row.cells[column.name] = text;
+            else delete row.cells[column.name];
+            write(rows.peek());
+          },
+        }))),
+        el("button", { class: "btn plain icon small", type: "button",
+          "aria-label": `Remove ${row.cells[columns[0]?.name ?? ""] ?? "the row"}`, onclick: () => {
+            rows.value = rows.peek().filter((one) => one !== row);
+            write(rows.peek());
+            focusRow(Math.min(index, rows.peek().length - 1));
+          } }, icon("close"))))),
     el("button", { class: "btn small", type: "button", onclick: () => {
       rows.value = [...rows.peek(), { id: ++ids, cells: {} }];
       write(rows.peek());
