@@ -69,7 +69,7 @@ class WaitCall(Struct, frozen=True):
 
 
 class ChatWaiter:
-    """Waits for chats; ``keep_alive`` is after how many seconds without news it yields None."""
+    """Waits for chats; after ``keep_alive`` seconds without news it yields None again."""
 
     def __init__(
         self, chats: ChatService, bus: EventBus, keep_alive: float = KEEP_ALIVE_SECONDS
@@ -86,6 +86,7 @@ class ChatWaiter:
     ) -> AsyncGenerator[JsonObject | ChatOutcome | QuestionsForClient | None, None]:
         """Yield messages for the client, None as a sign of life, and at last the outcome.
 
+        The first sign comes before anything is waited for: the client's answer begins with it.
         ``decide`` records the answer to a question of the chat. Raises ``NotFound`` and
         ``Unavailable`` for a chat that cannot be read.
         """
@@ -95,6 +96,8 @@ class ChatWaiter:
         with self._collect_notes(call.chat_id, signal) as notes:
             await dialogue.record_given(await self._list_questions(call.chat_id))
             numbers = count(1)
+            if not self._chats.get_summary(call.chat_id).is_idle:
+                yield None
             while True:
                 for note in _take(notes, call.progress_token):
                     yield _make_progress(call.progress_token, next(numbers), note)

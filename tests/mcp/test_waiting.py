@@ -35,9 +35,25 @@ async def test_what_happens_just_before_the_outcome_is_told(layout, monkeypatch)
         async with asyncio.timeout(60):
             *told, outcome = [one async for one in waiter.wait(call, StreamSignal(), None)]
     assert isinstance(outcome, ChatOutcome) and outcome.idle
-    (progress,) = told
+    begin, progress = told
+    assert begin is None
     assert progress["params"] == {
         "progressToken": "p",
         "progress": 1,
         "message": "tool: Tool: edit",
     }
+
+
+@pytest.mark.gen_test
+async def test_the_answer_begins_before_anything_is_waited_for(layout):
+    """Else a client would have no headers before the first event, or the first sign of life."""
+    async with running_services(layout) as services:
+        chat = (await services.chats.create(NewChat(prompt="go"), ME)).id
+        waiter = ChatWaiter(services.chats, services.bus, keep_alive=3600.0)
+        call = WaitCall(
+            chat, seconds=3600.0, progress_token=None, can_ask=False, session=None, answers={}
+        )
+        async with asyncio.timeout(60):
+            told = waiter.wait(call, StreamSignal(), None)
+            assert await anext(told) is None
+            await told.aclose()
