@@ -181,13 +181,14 @@ function burnCard({ of, items }) {
       el("a", { class: "more", href: link(`/gateway/reports/limits${of ? `?by=${of}` : ""}`) }, "All limits")),
     nearest.length
       ? el("div", { class: "table", tabindex: 0, role: "region", "aria-label": "Limits as a table" }, el("table", { class: "fold" },
-        el("thead", null, el("tr", null, ["Limit of", "Used", "Forecast"].map((head) => el("th", { scope: "col" }, head)))),
+        el("thead", null, el("tr", null, ["Limit of", "Used"].map((head) => el("th", { scope: "col" }, head)))),
         el("tbody", null, nearest.map((burn) => el("tr", null,
           el("td", null, el("a", { class: "ell", href: link(limitsLink(burn)) },
             el("bdi", null, burn.scope === "key" || of === burn.scope ? burn.title : holderOf(burn)))),
-          el("td", { class: "full" }, el("div", { class: "burn" }, limitBar(burn),
-            el("a", { href: requestsLink(requestsOf(burn)) }, `${usd(burn.used)} / ${usd(burn.limit)} ${windowWords(burn.window)}`))),
-          el("td", { class: "full wrap" }, el("small", null, forecast(burn))))))))
+          el("td", { class: "full wrap" },
+            el("div", { class: "burn" }, limitBar(burn),
+              el("a", { href: requestsLink(requestsOf(burn)) }, `${usd(burn.used)} / ${usd(burn.limit)} ${windowWords(burn.window)}`)),
+            el("small", null, forecast(burn))))))))
       : el("p", { class: "none" },
         `No ${whose} has a limit in USD. Limits stop a runaway program before it gets expensive.`),
   ];
