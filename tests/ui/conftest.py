@@ -28,8 +28,14 @@ _slot = FileLock(
 to wait for one are slower than any patience of a test."""
 
 
-PAGES_ONLY = ("test_every_page.py", "test_gateway.py", "test_hostile.py", "test_page_states.py")
-"""Long files that need nothing around the pages, such as notifications, which the shell lacks."""
+MORE_THAN_PAGES = (
+    "test_browser.py",
+    "test_composer.py",
+    "test_controls.py",
+    "test_install.py",
+    "test_live.py",
+)
+"""Files that need what is around the pages: notifications, a microphone, installed applications."""
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -46,14 +52,14 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 @pytest.fixture(scope="module")
 def browser(request: pytest.FixtureRequest) -> "Iterator[Browser]":
-    """A real Chromium, of which the files in ``PAGES_ONLY`` need no more than its pages.
+    """A real Chromium; without the windows around its pages where these are all that is needed.
 
     It ends with its file: while Playwright's synchronous interface is open, an event loop runs in
     this thread, and the tests of other files could not start theirs.
     """
     from tests.ui.support import ARGUMENTS, CHROMIUM, HEADLESS_SHELL
 
-    program = HEADLESS_SHELL if request.path.name in PAGES_ONLY else CHROMIUM
+    program = CHROMIUM if request.path.name in MORE_THAN_PAGES else HEADLESS_SHELL
     if not program:
         pytest.skip("needs: apt-get install chromium")
     from playwright.sync_api import sync_playwright
