@@ -149,6 +149,14 @@ class KeyMeters:
             _describe(self._apply_model(key, pattern)) for pattern in self._iter_patterns(key)
         )
 
+    def iter_meters(self, one: AccessKey | Budget) -> Iterator[UsageMeter]:
+        """Yield the meters of a budget, or of a key and of its limited models."""
+        if isinstance(one, Budget):
+            yield self._get_shared(one.scope, one.owner or one.tag)
+            return
+        yield self.for_key(one)
+        yield from (self._models[one.id][pattern] for pattern in self._iter_patterns(one))
+
     def describe_shared(self, key: AccessKey) -> tuple[LimitsStatus, ...]:
         """Describe the budgets that hold for a key."""
         return tuple(

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from heapq import nlargest
 from itertools import islice
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from agentd.core.clock import Clock
 from agentd.gateway.keys.keyring import Keyring
@@ -28,8 +28,19 @@ _SLICE = 50
 _Limited: TypeAlias = AccessKey | Budget
 
 
+class _Found(NamedTuple):
+    """What is limited, with its lines and what these were computed from."""
+
+    one: _Limited
+    money: list[object]
+    lines: list[BurnLine]
+
+
 class NearestLimits:
-    """Finds the limits nearest to their end; comparing those of 1,000 keys takes some 30 ms."""
+    """Finds the limits nearest to their end; comparing those of 1,000 keys takes some 30 ms.
+
+    Between two comparisons a line is computed anew only once its amounts have changed.
+    """
 
     def __init__(
         self,
@@ -45,7 +56,7 @@ class NearestLimits:
         self._model_spend = model_spend
         self._clock = clock
         self._compared: tuple[Keyring, Mapping[str, Budget], float] | None = None
-        self._found: tuple[_Limited, ...] = ()
+        self._found: list[_Found] = []
 
     async def find(self) -> list[BurnLine]:
         """Return lines, first those that are used up the most. Raises ``Unavailable``."""
@@ -54,9 +65,14 @@ class NearestLimits:
         if seen is None or seen[0] is not keys or seen[1] is not budgets or seen[2] < now:
             limited = list[_Limited](filter(_has_usd_limit, (*keys, *budgets.values())))
             await self._model_spend.count(one for one in limited if isinstance(one, AccessKey))
-            self._found = await self._rank(limited)
+            self._found = [self._compute(one) for one in await self._rank(limited)]
             self._compared = keys, budgets, now + RANK_SECONDS
-        return _choose(line for one in self._found for line in self._iter_lines(one))
+        else:
+            self._found = [
+                found if found.money == self._get_money(found.one) else self._compute(found.one)
+                for found in self._found
+            ]
+        return _choose(line for found in self._found for line in found.lines)
 
     async def _rank(self, limited: list[_Limited]) -> tuple[_Limited, ...]:
         """Return those with the nearest limits."""
@@ -69,6 +85,12 @@ class NearestLimits:
             best = dict(nlargest(MAX_LINES, best.items(), key=lambda item: item[1][0]))
             await asyncio.sleep(0)
         return tuple(one for _, one in best.values())
+
+    def _compute(self, one: _Limited) -> _Found:
+        return _Found(one, self._get_money(one), list(self._iter_lines(one)))
+
+    def _get_money(self, one: _Limited) -> list[object]:
+        return [meter.money for meter in self._meters.iter_meters(one)]
 
     def _iter_lines(self, one: _Limited) -> Iterator[BurnLine]:
         meters, now, windows = self._meters, self._clock.now(), self._meters.windows

@@ -219,6 +219,12 @@ class UsageMeter:
         self._roll_windows()
         return Used(self._total, self._day, self._week, self._month)
 
+    @property
+    def money(self) -> tuple[Decimal, Decimal, Windows]:
+        """The total, the reserved amount and the windows; the sums of these follow from them."""
+        self._roll_windows()
+        return self._total, self._reserved, self._windows
+
     def require_room(
         self,
         limits: KeyLimits,
