@@ -26,6 +26,7 @@ BEHAVIOURS: Mapping[str, str] = {
     "rate_limit": "a supplier's limit puts the prompt back into the queue until it ends",
     "cost": "tokens and cost are booked to the digit",
     "model": "a prompt can name its model",
+    "mode": "a chat can begin in a mode of the program: it plans, and the model knows",
     "system_prompt": "a chat's system prompt reaches the model",
     "skill": "a chat's skill reaches the model",
     "project_files": "the project's instructions reach the model",
@@ -48,6 +49,7 @@ _OWN_TOOLS = (
 
 MISSING: Mapping[tuple[str, str], str] = {
     ("native", "crash"): "The native engine has no program: it is a part of the daemon.",
+    ("native", "mode"): "The native engine has no modes; its system prompt can ask for a plan.",
     ("opencode", "question"): "It has no tool for that where a client speaks ACP.",
     ("opencode", "output_schema"): (
         "The Agent Client Protocol has no place for a schema, so such a prompt is refused."

@@ -436,6 +436,15 @@ def test_model(site: Site) -> None:
     assert site.supplier.requests[-1].model == SMALL
 
 
+def test_mode(site: Site) -> None:
+    told = {"codex": "# Plan Mode", "claude-code": "Plan mode is active"}
+    words = told.get(site.engine, "Plan mode")
+    site.converse("Do it.", Say("Done."))
+    assert words not in json.dumps(site.supplier.requests[-1].body)
+    site.converse("Plan it.", Say("A plan."), mode="plan")
+    assert words in json.dumps(site.supplier.requests[-1].body)
+
+
 def test_system_prompt(site: Site) -> None:
     site.converse("Begin.", Say("Done."), systemPrompt="Speak like a pirate.")
     assert "Speak like a pirate." in json.dumps(site.supplier.requests[-1].body)
