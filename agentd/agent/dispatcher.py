@@ -15,6 +15,7 @@ from agentd.agent.approvals import ApprovalService
 from agentd.agent.planner import TurnPlanner
 from agentd.agent.turn import TurnMachine, end_after_crash
 from agentd.agent.turn_runner import RETRY_SECONDS, RunningReply, TurnRunner, TurnStatus
+from agentd.agent.turn_slots import TurnSlots
 from agentd.agent.waiting_chats import LONGEST_SLEEP, WaitingChats, get_start
 from agentd.chats.events import ChatStateEvent
 from agentd.chats.state import Chat, ChatSummary
@@ -49,25 +50,19 @@ class Dispatcher:
         self._clock = clock
         self._bus = bus
         self._programs = programs
-        self._parallel = parallel
+        self._slots = TurnSlots(parallel)
         self._ready: dict[int, str] = {}
         """Idle chats with a prompt to run, and since when it waits."""
         self._waiting = WaitingChats(clock, self._on_wait_over)
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._cancelled: set[asyncio.Task[None]] = set()
         self._runners: dict[int, TurnRunner] = {}
-        self._busy: set[int] = set()
-        """Chats whose turn occupies one of the slots."""
-        self._idle_waits: dict[int, int] = {}
-        """Chats whose turn waits for the disk or for persons, with the number of waits."""
         self._held: set[int] = set()
         """Chats with prompts whose queue is held, perhaps for a budget that will be raised."""
         self._releasing: asyncio.Task[None] | None = None
         self._outdated: set[int] = set()
         """Chats whose task began before settings changed: it may apply an old budget."""
         self._unsubscribe: Callable[[], None] | None = None
-        self._changed = asyncio.Event()
-        """Set when a turn ends, begins to wait or goes on."""
 
     def start(self, chats: Iterable[ChatSummary]) -> None:
         """Schedule the prompts that wait in these chats, and all that follow."""
@@ -97,18 +92,12 @@ class Dispatcher:
         self._waiting.clear()
         with suppress(TimeoutError):
             async with asyncio.timeout(drain_seconds):
-                await self._wait_for_turns_at_work()
+                await self._slots.wait_until(lambda: all(map(self._waits_for_person, self._tasks)))
         for task in self._tasks.values():
             self._cancel(task)
         if self._tasks:
             await asyncio.wait(self._tasks.values())
         await self._approvals.close()
-
-    async def _wait_for_turns_at_work(self) -> None:
-        """Wait until each turn has ended, or waits for a person and will not end by itself."""
-        while not all(map(self._waits_for_person, self._tasks)):
-            self._changed.clear()
-            await self._changed.wait()
 
     def _waits_for_person(self, chat_id: int) -> bool:
         with suppress(AgentdError):  # it may be deleted by now
@@ -184,10 +173,10 @@ class Dispatcher:
         self._dispatch()
 
     def _dispatch(self) -> None:
-        while self._ready and len(self._busy) < self._parallel():
+        while self._ready and self._slots.has_room:
             chat_id = min(self._ready, key=lambda chat: (self._ready[chat], chat))
             del self._ready[chat_id]
-            self._busy.add(chat_id)
+            self._slots.take(chat_id)
             self._start_task(chat_id, self._run_next_turn(chat_id))
 
     def _start_task(self, chat_id: int, work: Coroutine[None, None, None]) -> None:
@@ -202,12 +191,10 @@ class Dispatcher:
             task.cancel()
 
     def _on_task_done(self, chat_id: int, task: "asyncio.Task[None]") -> None:
-        self._changed.set()
         del self._tasks[chat_id]
         self._cancelled.discard(task)
         self._runners.pop(chat_id, None)
-        self._busy.discard(chat_id)
-        self._idle_waits.pop(chat_id, None)
+        self._slots.free(chat_id)
         if not task.cancelled() and (error := task.exception()):
             log.error("the turn of chat %d failed unexpectedly", chat_id, exc_info=error)
         if self._unsubscribe is None:
@@ -231,7 +218,7 @@ class Dispatcher:
             return
         except Unavailable as error:
             log.warning("chat %d cannot start its turn: %s", chat_id, error.message)
-            self._busy.discard(chat_id)
+            self._slots.free(chat_id)
             self._dispatch()
             await asyncio.sleep(RETRY_SECONDS)
             return
@@ -285,17 +272,11 @@ class Dispatcher:
         )
 
     def _occupy_slot(self, chat_id: int, task: "asyncio.Task[None] | None", wanted: bool) -> None:
-        """Free the slot of a turn that waits for the disk or a person, or take it back.
-
-        It is taken back at once, so that a turn continues as soon as its question is answered,
-        though for a while one more turn runs than the settings allow.
-        """
+        """Free the slot of a turn that waits for the disk or a person, or take it back."""
         if self._tasks.get(chat_id) is not task:
             return  # the turn has ended by now
-        self._changed.set()
-        self._idle_waits[chat_id] = self._idle_waits.get(chat_id, 0) + (-1 if wanted else 1)
-        if self._idle_waits[chat_id] > 0:
-            self._busy.discard(chat_id)
-            self._dispatch()
+        if wanted:
+            self._slots.end_wait(chat_id)
         else:
-            self._busy.add(chat_id)
+            self._slots.begin_wait(chat_id)
+            self._dispatch()

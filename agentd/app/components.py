@@ -198,11 +198,7 @@ async def start_components(
         alerts=alerts,
         management=management,
         push=await start(PushComponent(layout, auth, chats.get_summary, clock, bus)),
-        schedules=await start(
-            SchedulesComponent(
-                layout, chats, config_files, worktrees.service, agent.engines, clock, bus
-            )
-        ),
+        schedules=await start(_build_schedules(core, worktrees, agent)),
     )
 
 
@@ -260,6 +256,13 @@ def _build_mcp_servers(core: Core) -> McpServersComponent:
         core.settings.workspace,
         core.bus,
         core.chats.get_summary,
+    )
+
+
+def _build_schedules(core: Core, worktrees: WorktreesComponent, agent: Agent) -> SchedulesComponent:
+    planner, abilities = worktrees.service, agent.engines
+    return SchedulesComponent(
+        core.layout, core.chats, core.config_files, planner, abilities, core.clock, core.bus
     )
 
 

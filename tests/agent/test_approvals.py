@@ -491,7 +491,9 @@ async def test_several_questions_of_a_turn_leave_its_place_once(layout):
         for question in questions:
             await approvals.answer(first, question.id, allowed=True, session=False, note="", by=ME)
         assert (await services.chats.wait_until_idle(first, 60)).outcome == "completed"
-        await until(lambda: not dispatcher._busy and not dispatcher._idle_waits)
+        engine.questions = ()
+        second = (await services.chats.create(NewChat(prompt="and on"), ME)).id
+        assert (await services.chats.wait_until_idle(second, 60)).outcome == "completed"
         await dispatcher.stop(0)
 
 
