@@ -13,7 +13,7 @@ from functools import partial
 import msgspec
 from msgspec import Struct
 
-from agentd.core.errors import ConfigError, ConfigProblem, Conflict, PreconditionFailed
+from agentd.core.errors import ConfigError, ConfigProblem, PreconditionFailed
 from agentd.schedules.cron import validate
 from agentd.schedules.model import (
     Schedule,
@@ -26,9 +26,8 @@ from agentd.storage import document
 from agentd.storage.checksummed_json import ChecksumMismatch, decode_checksummed, encode_checksummed
 from agentd.storage.layout import Layout
 from agentd.storage.watched_file import WatchedFile
-from agentd.storage.yaml import editor as yaml_editor
 from agentd.storage.yaml import reader as yaml_reader
-from agentd.storage.yaml.editor import YamlEditor
+from agentd.storage.yaml.editor import YamlEditor, edit_yaml_list
 
 FORMAT = 1
 _DEFAULTS = Schedule("", "", "")
@@ -117,39 +116,19 @@ class ScheduleFile:
         version: str | None,
     ) -> tuple[Schedule, ...]:
         """Change the file; return what it says, also if it cannot be read again now."""
+        path = self._layout.schedules
+
+        def change_version(listed: tuple[Schedule, ...], text: YamlEditor) -> tuple[Schedule, ...]:
+            if version is not None and version != make_version(listed):
+                raise PreconditionFailed("The schedules have changed", "Read them again.")
+            return change(listed, text)
+
         async with self._changing:
-            changed = await asyncio.to_thread(self._edit, change, version)
+            changed = await asyncio.to_thread(
+                edit_yaml_list, path, partial(_parse, path), change_version, _HEADER
+            )
             await self.file.refresh()
             return changed
-
-    def _edit(
-        self,
-        change: Callable[[tuple[Schedule, ...], YamlEditor], tuple[Schedule, ...]],
-        version: str | None,
-    ) -> tuple[Schedule, ...]:
-        path = self._layout.schedules
-        document.make_folder(self._layout.config)
-        try:
-            found = document.read_document(path, yaml_reader.MAX_FILE_SIZE)
-            data = found.data if found and found.data.strip() else _HEADER
-            listed = _parse(path, data)
-        except ConfigError as error:
-            what = f"{path} has mistakes; correct them, then try again"
-            raise Conflict(what, error.message) from error
-        if version is not None and version != make_version(listed):
-            raise PreconditionFailed("The schedules have changed", "Read them again.")
-        after: list[tuple[Schedule, ...]] = []
-        edited = yaml_editor.edit_content(
-            path, data, lambda text: after.append(change(listed, text))
-        )
-        try:
-            as_read = _parse(path, edited)
-        except ConfigError as error:
-            raise Conflict(yaml_reader.explain_not_editable(path), error.message) from error
-        if as_read != after[0]:
-            raise Conflict(yaml_reader.explain_not_editable(path))
-        document.replace_document(path, edited, expected=found.stamp if found else None)
-        return as_read
 
 
 class SchedulesJson(Struct, frozen=True):

@@ -17,13 +17,12 @@ from msgspec import structs
 from agentd.auth.revoked_keys import write_json
 from agentd.chats.labels.model import Label, LabelList, find_index, require_unused_name, validate
 from agentd.chats.labels.service import LabelChange
-from agentd.core.errors import ConfigError, ConfigProblem, Conflict
+from agentd.core.errors import ConfigError, ConfigProblem
 from agentd.storage import document
 from agentd.storage.layout import Layout
 from agentd.storage.watched_file import WatchedFile
-from agentd.storage.yaml import editor as yaml_editor
 from agentd.storage.yaml import reader as yaml_reader
-from agentd.storage.yaml.editor import YamlEditor
+from agentd.storage.yaml.editor import YamlEditor, edit_yaml_list
 
 _HEADER = b"""\
 # The labels of chats, in the order in which they are shown. The API and the browser edit this
@@ -93,31 +92,10 @@ class LabelFile:
     async def _change(
         self, change: Callable[[tuple[Label, ...], YamlEditor], tuple[Label, ...]]
     ) -> None:
-        async with self._changing:
-            await asyncio.to_thread(self._edit, change)
-            await self.file.refresh()
-
-    def _edit(self, change: Callable[[tuple[Label, ...], YamlEditor], tuple[Label, ...]]) -> None:
         path = self._layout.labels
-        document.make_folder(self._layout.config)
-        try:
-            found = document.read_document(path, yaml_reader.MAX_FILE_SIZE)
-            data = found.data if found and found.data.strip() else _HEADER
-            labels = _parse(path, data)
-        except ConfigError as error:
-            what = f"{path} has mistakes; correct them, then try again"
-            raise Conflict(what, error.message) from error
-        after: list[tuple[Label, ...]] = []
-        edited = yaml_editor.edit_content(
-            path, data, lambda text: after.append(change(labels, text))
-        )
-        try:
-            as_read = _parse(path, edited)
-        except ConfigError as error:
-            raise Conflict(yaml_reader.explain_not_editable(path), error.message) from error
-        if as_read != after[0]:
-            raise Conflict(yaml_reader.explain_not_editable(path))
-        document.replace_document(path, edited, expected=found.stamp if found else None)
+        async with self._changing:
+            await asyncio.to_thread(edit_yaml_list, path, partial(_parse, path), change, _HEADER)
+            await self.file.refresh()
 
 
 class LabelChangeJson(LabelChange, frozen=True):

@@ -85,6 +85,39 @@ def edit_content(where: str, content: bytes, change: "Callable[[YamlEditor], obj
     return text.content.encode()
 
 
+def edit_yaml_list(
+    path: str,
+    parse: "Callable[[bytes], tuple[T, ...]]",
+    change: "Callable[[tuple[T, ...], YamlEditor], tuple[T, ...]]",
+    template: bytes,
+) -> tuple[T, ...]:
+    """Change the list in a file as ``change(entries, text)`` does; return the entries after it.
+
+    ``change`` edits the text and returns the entries that are then expected. A file that is missing
+    or empty begins as the ``template``. Raises ``Conflict`` as ``edit_yaml_file`` does, and what
+    ``change`` raises: then the file stays as it was. Blocking.
+    """
+    document.make_folder(path.rpartition("/")[0])
+    try:
+        found = document.read_document(path, yaml_reader.MAX_FILE_SIZE)
+        data = found.data if found and found.data.strip() else template
+        before = parse(data)
+    except ConfigError as error:
+        what = f"{path} has mistakes; correct them, then try again"
+        raise Conflict(what, error.message) from error
+    text = YamlEditor(path, data.decode())
+    expected = change(before, text)
+    edited = text.content.encode()
+    try:
+        after = parse(edited)
+    except ConfigError as error:
+        raise Conflict(yaml_reader.explain_not_editable(path), error.message) from error
+    if after != expected:
+        raise Conflict(yaml_reader.explain_not_editable(path))
+    document.replace_document(path, edited, expected=found.stamp if found else None)
+    return after
+
+
 class YamlEditor:
     """The content of a file that is being edited. Each edit parses it to find its place."""
 

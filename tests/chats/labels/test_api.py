@@ -101,17 +101,16 @@ def test_a_broken_edit_takes_nothing_down_and_is_not_written_over(
 def test_an_edit_by_another_hand_in_between_is_a_conflict(
     client: Client, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from agentd.chats.labels import store as labels_store
-    from agentd.storage.yaml import editor as yaml_editor
+    from agentd.storage.yaml.editor import YamlEditor
 
     file.write_text(BY_HAND)
-    edited = yaml_editor.edit_content
+    append = YamlEditor.append_item
 
-    def edit_meanwhile(where: str, text: bytes, change: object) -> bytes:
+    def append_meanwhile(text: YamlEditor, path: tuple[str | int, ...], item: object) -> None:
         file.write_text(BY_HAND + "# mine\n")
-        return edited(where, text, change)  # type: ignore[arg-type]
+        append(text, path, item)
 
-    monkeypatch.setattr(labels_store.yaml_editor, "edit_content", edit_meanwhile)
+    monkeypatch.setattr(YamlEditor, "append_item", append_meanwhile)
     assert client.post(LABELS, {"name": "x"}).status == 409
     assert file.read_text() == BY_HAND + "# mine\n"
 
