@@ -2,7 +2,10 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import TypeAlias
+
+import msgspec
 
 from agentd import __version__
 from agentd.agent.engine import (
@@ -286,7 +289,7 @@ class AcpConversation:
         elif refusal.method == "session/prompt" and _LIMIT.search(_describe_refusal(refusal)):
             yield from self._end(RateLimited(_describe_refusal(refusal)))
         else:
-            yield from self._end(TurnFailed(f"The agent: {_describe_refusal(refusal)}"))
+            yield from self._end(TurnFailed(f"The agent: {_find_reason(refusal)}"))
 
     # The running prompt.
 
@@ -364,6 +367,14 @@ def _explain_sign_in(agent: object) -> str:
 def _describe_refusal(refusal: RpcError) -> str:
     details = get_text(refusal.data, "details") or get_text(refusal.data, "message")
     return " ".join(part for part in (refusal.message, details) if part) or refusal.method
+
+
+def _find_reason(refusal: RpcError) -> str:
+    """Describe a refusal, without the JSON of a supplier's error that Gemini CLI passes on."""
+    text = _describe_refusal(refusal)
+    with suppress(msgspec.DecodeError, RecursionError):
+        return get_text(msgspec.json.decode(text), "error", "message") or text
+    return text
 
 
 def _render_servers(servers: Servers, agent: object) -> list[dict[str, object]]:

@@ -355,6 +355,21 @@ def test_an_agent_that_is_not_signed_in_says_how() -> None:
 
 
 @pytest.mark.parametrize(
+    ("told", "reason"),
+    [
+        ('{"error":{"code":400,"message":"No such model","status":"INVALID"}}', "No such model"),
+        ('{"error":"odd"}', '{"error":"odd"}'),
+        ("[" * 100_000, "[" * 100_000),
+    ],
+    ids=["wrapped", "other", "nested"],
+)
+def test_the_error_of_a_supplier_is_told_without_its_json(told: str, reason: str) -> None:
+    made = start_prompt()
+    [failed] = filter_steps(made.refuse(-32603, told), TurnFailed)
+    assert failed.reason == f"The agent: {reason}"
+
+
+@pytest.mark.parametrize(
     ("call", "question"),
     [
         (
