@@ -22,7 +22,8 @@ READ = f"""(name) => {{
   const node = ({FIND})(name);
   if (!node) return null;
   const box = node.getBoundingClientRect();
-  const seen = document.elementFromPoint(box.left + box.width / 3, box.top + 60);
+  const found = document.elementFromPoint(box.left + box.width / 3, box.top + 60);
+  const seen = found?.closest("li, tr") ?? found; // a row may not be drawn yet, nor what is in it
   const copy = seen?.cloneNode(true);
   copy?.querySelectorAll("time").forEach((one) => one.remove());
   return [Math.round(seen?.getBoundingClientRect().top), copy?.textContent?.slice(0, 80) ?? ""];
