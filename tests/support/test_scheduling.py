@@ -29,7 +29,7 @@ def test_other():
 
 def test_one_file_of_browser_tests_runs_at_a_time_from_the_start_on(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text(CONFTEST)
-    files = [*(f"core/test_{n}.py" for n in range(12)), *(f"ui/test_{n}.py" for n in range(4))]
+    files = [*(f"core/test_{n}.py" for n in range(20)), *(f"ui/test_{n}.py" for n in range(4))]
     for name in files:
         path = tmp_path / "tests" / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -47,10 +47,11 @@ def test_one_file_of_browser_tests_runs_at_a_time_from_the_start_on(tmp_path: Pa
     assert done.returncode == 0, done.stdout + done.stderr
     lines = [line.split() for line in (tmp_path / "log").read_text().splitlines()]
     assert len(lines) == 2 * len(files)
-    # Once nothing else is left to do, the processes that wait take files of browser tests, too.
+    # Once all other files are given away (a process has its next one early), those of browser tests
+    # are given to whoever has nothing to do.
     others = [n for n, (what, path) in enumerate(lines) if what == "begin" and "/core/" in path]
-    order = [(what, path) for what, path in lines[: others[-1]] if "/ui/" in path]
+    order = [(what, path) for what, path in lines[: others[-2 * 3]] if "/ui/" in path]
     assert [what for what, _ in order] == (["begin", "end"] * 4)[: len(order)]
     assert all(one[1] == other[1] for one, other in zip(order[::2], order[1::2], strict=False))
-    firsts = [path for what, path in lines if what == "begin"][:4]
+    firsts = [path for what, path in lines if what == "begin"][: len(files) // 2]
     assert any("/ui/" in path for path in firsts), "they would come last in the order of names"
