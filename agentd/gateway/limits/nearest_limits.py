@@ -29,9 +29,9 @@ _Limited: TypeAlias = AccessKey | Budget
 
 
 class _Found(NamedTuple):
-    """What is limited, with its lines and what these were computed from."""
+    """A key or a budget, with its lines and the amounts that these were computed from."""
 
-    one: _Limited
+    limited: _Limited
     money: list[object]
     lines: list[BurnLine]
 
@@ -68,10 +68,7 @@ class NearestLimits:
             self._found = [self._compute(one) for one in await self._rank(limited)]
             self._compared = keys, budgets, now + RANK_SECONDS
         else:
-            self._found = [
-                found if found.money == self._get_money(found.one) else self._compute(found.one)
-                for found in self._found
-            ]
+            self._found = [self._refresh(found) for found in self._found]
         return _choose(line for found in self._found for line in found.lines)
 
     async def _rank(self, limited: list[_Limited]) -> tuple[_Limited, ...]:
@@ -86,8 +83,12 @@ class NearestLimits:
             await asyncio.sleep(0)
         return tuple(one for _, one in best.values())
 
-    def _compute(self, one: _Limited) -> _Found:
-        return _Found(one, self._get_money(one), list(self._iter_lines(one)))
+    def _refresh(self, found: _Found) -> _Found:
+        is_same = found.money == self._get_money(found.limited)
+        return found if is_same else self._compute(found.limited)
+
+    def _compute(self, limited: _Limited) -> _Found:
+        return _Found(limited, self._get_money(limited), list(self._iter_lines(limited)))
 
     def _get_money(self, one: _Limited) -> list[object]:
         return [meter.money for meter in self._meters.iter_meters(one)]
