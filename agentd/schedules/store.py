@@ -118,14 +118,14 @@ class ScheduleFile:
         """Change the file; return what it says, also if it cannot be read again now."""
         path = self._layout.schedules
 
-        def change_version(listed: tuple[Schedule, ...], text: YamlEditor) -> tuple[Schedule, ...]:
+        def change_current(listed: tuple[Schedule, ...], text: YamlEditor) -> tuple[Schedule, ...]:
             if version is not None and version != make_version(listed):
                 raise PreconditionFailed("The schedules have changed", "Read them again.")
             return change(listed, text)
 
         async with self._changing:
             changed = await asyncio.to_thread(
-                edit_yaml_list, path, partial(_parse, path), change_version, _HEADER
+                edit_yaml_list, path, partial(_parse, path), change_current, _HEADER
             )
             await self.file.refresh()
             return changed

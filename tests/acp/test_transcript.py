@@ -16,7 +16,7 @@ class Shown:
 
     def __init__(self) -> None:
         self.updates: list[Any] = []
-        self.transcript = Transcript(self.updates.append, "/work", "run")
+        self.transcript = Transcript(self.updates.append, "/project", "run")
 
     @property
     def texts(self) -> list[str]:
@@ -100,7 +100,7 @@ def test_the_outcome_belongs_to_the_call_that_began() -> None:
     assert known["sessionUpdate"] == "tool_call_update"
     assert known["toolCallId"] == begun["toolCallId"]
     assert new["sessionUpdate"] == "tool_call"
-    assert new["locations"] == [{"path": "/work/a.py"}]
+    assert new["locations"] == [{"path": "/project/a.py"}]
     shown.transcript.calls.begin("shell")
     shown.transcript.end_turn(failed=True)
     assert shown.updates[-1]["status"] == "failed"

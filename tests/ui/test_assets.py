@@ -82,7 +82,6 @@ def test_modules_are_short_enough_to_see_whole() -> None:
 
 
 def test_lines_are_short_enough_to_be_read() -> None:
-    """No line of our JavaScript is longer than 140 characters, but in the modules named above."""
     longer = [
         f"{get_name(path)}:{number}"
         for path in MODULES

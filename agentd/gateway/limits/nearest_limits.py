@@ -29,10 +29,10 @@ _Limited: TypeAlias = AccessKey | Budget
 
 
 class _Found(NamedTuple):
-    """A key or a budget, with its lines and the amounts that these were computed from."""
+    """A key or a budget, with its lines, and the version of its meters that they are of."""
 
     limited: _Limited
-    money: list[object]
+    version: list[object]
     lines: list[BurnLine]
 
 
@@ -84,14 +84,14 @@ class NearestLimits:
         return tuple(one for _, one in best.values())
 
     def _refresh(self, found: _Found) -> _Found:
-        is_same = found.money == self._get_money(found.limited)
+        is_same = found.version == self._get_version(found.limited)
         return found if is_same else self._compute(found.limited)
 
     def _compute(self, limited: _Limited) -> _Found:
-        return _Found(limited, self._get_money(limited), list(self._iter_lines(limited)))
+        return _Found(limited, self._get_version(limited), list(self._iter_lines(limited)))
 
-    def _get_money(self, one: _Limited) -> list[object]:
-        return [meter.money for meter in self._meters.iter_meters(one)]
+    def _get_version(self, one: _Limited) -> list[object]:
+        return [meter.version for meter in self._meters.iter_meters(one)]
 
     def _iter_lines(self, one: _Limited) -> Iterator[BurnLine]:
         meters, now, windows = self._meters, self._clock.now(), self._meters.windows

@@ -220,10 +220,9 @@ class UsageMeter:
         return Used(self._total, self._day, self._week, self._month)
 
     @property
-    def money(self) -> tuple[Decimal, Decimal, Windows]:
-        """The total, the reserved amount and the windows; the sums of these follow from them."""
-        self._roll_windows()
-        return self._total, self._reserved, self._windows
+    def version(self) -> object:
+        """Differs once an amount in USD or a window has changed."""
+        return self.used, self._reserved, self._windows
 
     def require_room(
         self,

@@ -2,6 +2,7 @@
 
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from itertools import pairwise
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -212,6 +213,22 @@ def test_each_window_ends_in_its_time(seconds, left):
     at.call(KeyLimits())
     at.clock.move(seconds)
     assert at.meter.used == left
+
+
+def test_the_version_is_another_once_an_amount_or_a_window_is():
+    """Prices that are corrected may move an amount from one day to another, and no total."""
+    at = At("2026-01-31T12:00:00.000Z")
+    seen = [at.meter.version, at.meter.version]
+    held = at.reserve(KeyLimits(), Decimal(2), 0)
+    seen.append(at.meter.version)
+    at.meter.settle(held, Decimal(1), 0, at.clock.now())
+    seen.append(at.meter.version)
+    at.meter.reset_to(Used(total=Decimal(1), month=Decimal(1)))
+    seen.append(at.meter.version)
+    at.clock.move(12 * 3600)
+    seen.append(at.meter.version)
+    same = [one == other for one, other in pairwise(seen)]
+    assert same == [True, False, False, False, False]
 
 
 def test_a_call_over_midnight_is_recorded_on_the_day_of_its_end():
