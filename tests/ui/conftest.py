@@ -1,14 +1,12 @@
 """A browser and a daemon for each file of tests, and no more browsers at once than processors."""
 
 import os
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from filelock import FileLock
 
+from tests.support.browser_slots import BrowserSlot
 from tests.support.daemon import Serving
 
 if TYPE_CHECKING:
@@ -18,15 +16,7 @@ if TYPE_CHECKING:
 
 pytest.register_assert_rewrite("tests.ui.support")  # what a browser complained of is shown
 
-_run = os.environ.get("PYTEST_XDIST_TESTRUNUID", str(os.getpid()))
-_worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
-_slot = FileLock(
-    Path(tempfile.gettempdir())
-    / f"agentd-tests-{_run}-browser-{_worker % len(os.sched_getaffinity(0))}.lock"
-)
-"""Whoever of a run holds it may run browsers: a browser keeps a processor busy, and pages that have
-to wait for one are slower than any patience of a test."""
-
+_slot = BrowserSlot(os.environ.get("PYTEST_XDIST_TESTRUNUID", str(os.getpid())))
 
 MORE_THAN_PAGES = (
     "test_browser.py",
@@ -41,7 +31,7 @@ MORE_THAN_PAGES = (
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
     """Hold the slot for a whole file; what waits for it is not within the time of a test."""
-    if not _slot.is_locked:
+    if not _slot.is_held:
         _slot.acquire()
     try:
         return (yield)
