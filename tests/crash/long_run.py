@@ -41,6 +41,9 @@ PROGRAMS = {
 """The module and the options of each program, with places for those of a block; what fuzzers found
 is kept in one folder for all blocks."""
 
+MOST_LINES = 25
+"""Of the output of a block that found something."""
+
 
 class BlockResult(Struct, frozen=True):
     """A line of the results."""
@@ -51,7 +54,7 @@ class BlockResult(Struct, frozen=True):
     seconds: float
     ok: bool
     said: str
-    """The last line that it printed."""
+    """The last line that it printed; the last lines of one that found something."""
     ended: str
 
 
@@ -85,11 +88,12 @@ def run_block(program: str, runs: int, seed: int, corpus: Path) -> BlockResult:
         [sys.executable, "-m", *options],
         cwd=REPOSITORY, stdout=subprocess.PIPE, text=True, check=False,
     )  # fmt: skip
-    said = (done.stdout.splitlines() or ["nothing"])[-1]
+    lines = done.stdout.splitlines() or ["nothing"]
     if done.returncode == 0:
         shutil.rmtree(folder)
-    else:
-        said = f"{said} (files in {folder})"
+        said = lines[-1]
+    else:  # the first violation tells most: what follows may come of it
+        said = "\n".join([*lines[-MOST_LINES:], f"(files in {folder})"])
     ended = datetime.now(UTC).isoformat(timespec="seconds")
     seconds = round(time.monotonic() - began, 1)
     return BlockResult(program, seed, runs, seconds, done.returncode == 0, said, ended)

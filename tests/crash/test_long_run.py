@@ -67,6 +67,18 @@ def test_a_block_runs_the_program(tmp_path: Path) -> None:
     assert "2 kills" in block.said or "3 kills" in block.said
 
 
+def test_a_block_that_found_something_tells_all_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = "print('first\\nsecond'); raise SystemExit(1)"
+    (tmp_path / "finds_something.py").write_text(program)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setitem(long_run.PROGRAMS, "kill9", ("finds_something",))
+    block = long_run.run_block("kill9", 1, 1, tmp_path / "corpus")
+    assert not block.ok
+    assert block.said.startswith("first\nsecond\n(files in ")
+
+
 def test_what_fuzzers_find_is_kept_beside_the_results_for_the_next_block(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
