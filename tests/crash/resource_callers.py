@@ -68,12 +68,7 @@ class ResourceCaller(ABC):
         """Have a name given a value; return the answer's body."""
         self.expected.ask(name, value)
         status, body = send()
-        if not 200 <= status < 300:
-            self.world.complain(self.name, [f"{name} = {value!r} is answered {status}: {body}"])
-        else:
-            self.expected.acknowledge(name, value)
-            with self.world.lock:
-                self.world.answers += 1
+        self._take_answer(name, value, status, body)
         return body
 
     def call(
@@ -88,6 +83,24 @@ class ResourceCaller(ABC):
     ) -> Any:
         """Have a name given a value by a call with JSON; return the answer's body."""
         return self.request(wire, name, value, lambda: wire.call(method, path, body, login)[:2])
+
+    def try_call(self, wire: Wire, name: str, value: Value, method: str, path: str) -> None:
+        """Have a name given a value by a call that may be refused (409), which changes nothing."""
+        before = self.expected.get(name)
+        self.expected.ask(name, value)
+        status, body, _ = wire.call(method, path)
+        if status == 409:
+            self.expected.acknowledge(name, before)
+        else:
+            self._take_answer(name, value, status, body)
+
+    def _take_answer(self, name: str, value: Value, status: int, body: object) -> None:
+        if not 200 <= status < 300:
+            self.world.complain(self.name, [f"{name} = {value!r} is answered {status}: {body}"])
+        else:
+            self.expected.acknowledge(name, value)
+            with self.world.lock:
+                self.world.answers += 1
 
     def list_there(self) -> list[str]:
         """Return the names that have a value."""
@@ -166,7 +179,8 @@ class Organizer(ResourceCaller):
             else:
                 self.call(wire, place, "there", "POST", f"/api/chats/{chat}/restore")
         elif self.random.random() < 0.3:
-            self.call(wire, place, "trash", "DELETE", f"/api/chats/{chat}")
+            # Refused while the agent works on it, as it may after a start.
+            self.try_call(wire, place, "trash", "DELETE", f"/api/chats/{chat}")
         else:
             labels = self.random.sample(self._labels, self.random.randrange(len(self._labels) + 1))
             wish = {"labels": labels}
