@@ -1,11 +1,15 @@
 """Browsers wait for a slot only while all are taken."""
 
 import threading
+from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from tests.support.browser_slots import BrowserSlot
+from tests.ui import conftest
 
 
 @pytest.fixture
@@ -35,3 +39,17 @@ def test_a_third_one_waits_until_a_slot_is_free(slots: list[BrowserSlot]) -> Non
     slots[1].release()
     waiting.join(60)
     assert not waiting.is_alive()
+
+
+@pytest.mark.parametrize(("name", "held"), [("ui/test_chat.py", True), ("auth/test_key.py", False)])
+def test_only_files_of_browser_tests_take_a_slot(
+    slots: list[BrowserSlot], monkeypatch: pytest.MonkeyPatch, name: str, held: bool
+) -> None:
+    monkeypatch.setattr(conftest, "_slot", slots[0])
+    item: Any = SimpleNamespace(path=Path(conftest.__file__).parents[1] / name)
+    protocol: Any = conftest.pytest_runtest_protocol(item, None)
+    next(protocol)
+    assert slots[0].is_held == held
+    with suppress(StopIteration):
+        protocol.send(True)
+    assert not slots[0].is_held

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 pytest.register_assert_rewrite("tests.ui.support")  # what a browser complained of is shown
 
+_HERE = Path(__file__).parent
 _slot = BrowserSlot(os.environ.get("PYTEST_XDIST_TESTRUNUID", str(os.getpid())))
 
 MORE_THAN_PAGES = (
@@ -30,7 +32,12 @@ MORE_THAN_PAGES = (
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
-    """Hold the slot for a whole file; what waits for it is not within the time of a test."""
+    """Hold the slot for a whole file; what waits for it is not within the time of a test.
+
+    pytest calls this for the tests of all folders.
+    """
+    if not item.path.is_relative_to(_HERE):
+        return (yield)
     if not _slot.is_held:
         _slot.acquire()
     try:
