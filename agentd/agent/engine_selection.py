@@ -92,13 +92,14 @@ class EngineRegistry:
         """
         if mode != PLAN_MODE.id:
             require_answers(caller)
-        models = self._models()
-        name = model or models.default
-        if name and name not in models.names:
-            return
-        access = ProgramAccess.of(self._default(), models.find(name) if name else None)
-        if problem := self.find_mode_problem(access, mode):
+        access = self._find_access(model)
+        if access and (problem := self.find_mode_problem(access, mode)):
             raise Conflict(problem)
+
+    def list_modes(self, model: str) -> tuple[ProgramMode, ...]:
+        """Return the known modes of a model's program; empty: of the default model's."""
+        access = self._find_access(model)
+        return self._programs.get(access).modes if access else ()
 
     def find_mode_problem(self, access: ProgramAccess, mode: str) -> str:
         """Explain why a program cannot work in a mode; empty: it can, or may be able to."""
@@ -106,6 +107,14 @@ class EngineRegistry:
         if any(one.id == mode for one in modes) or (access.engine == "acp" and not modes):
             return ""
         return explain_no_mode(access.engine, mode, modes)
+
+    def _find_access(self, model: str) -> ProgramAccess | None:
+        """Return how a model's program reaches it, or None if there is no such model."""
+        models = self._models()
+        name = model or models.default
+        if name and name not in models.names:
+            return None
+        return ProgramAccess.of(self._default(), models.find(name) if name else None)
 
     @cached_property
     def _engines(self) -> Mapping[str, Engine]:

@@ -140,6 +140,7 @@ def build_bot_services(
         clock,
         bus,
         lambda: written.models.current.names,
+        agent.engines.list_modes,
         BotTranscriber(desks.transcriber, desks.speech),
         BotUploads(workplace.uploads),
     )

@@ -21,9 +21,12 @@ Write what you want done; it goes to this conversation's chat.
 /status shows the state of the chat
 /queue shows what waits
 /model shows the models, /model NAME chooses one
+/mode shows how the chat's program can work, /mode plan lets it plan only, /mode off work as usual
 /approve and /deny answer the agent's question, /approve always allows similar ones too
 /chat ID continues a chat that is linked to this bot
 /help shows this"""
+USUAL_MODE = "off"
+"""What is written instead of a mode for the program's usual one."""
 TOO_OLD = "That button is too old."
 LONGEST_LABEL = 60
 MOST_BUTTONS = 24
@@ -89,6 +92,19 @@ class ChooseModel(Struct, frozen=True):
     model: str
 
 
+class ShowModes(Struct, frozen=True):
+    """Show the modes of a chat's program, and which one the chat has."""
+
+    chat: int
+
+
+class ChooseMode(Struct, frozen=True):
+    """Change the mode of a chat; empty: its program's usual one."""
+
+    chat: int
+    mode: str
+
+
 class AnswerApproval(Struct, frozen=True):
     """Answer a question of a chat; number 0: the only one that is open."""
 
@@ -127,6 +143,8 @@ Instruction: TypeAlias = (
     | ShowQueue
     | ShowModels
     | ChooseModel
+    | ShowModes
+    | ChooseMode
     | AnswerApproval
     | AdoptChat
     | TranscribeVoice
@@ -171,7 +189,7 @@ def _parse_command(name: str, rest: str, chat: int) -> Instruction:
                 if _NUMBER.fullmatch(rest)
                 else SendText("Which chat? /chat ID")
             )
-        case "stop" | "status" | "queue" | "approve" | "deny":
+        case "stop" | "status" | "queue" | "mode" | "approve" | "deny":
             return (
                 _parse_chat_command(name, rest, chat)
                 if chat
@@ -189,6 +207,9 @@ def _parse_chat_command(name: str, rest: str, chat: int) -> Instruction:
             return ShowStatus(chat)
         case "queue":
             return ShowQueue(chat)
+        case "mode":
+            usual = rest.lower() == USUAL_MODE
+            return ChooseMode(chat, "" if usual else rest) if rest else ShowModes(chat)
     session = rest == "always"
     if rest and not session and not _is_id(rest):
         return SendText(f"/{name} takes a question's number, or nothing when only one is open.")

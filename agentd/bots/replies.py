@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from agentd.chats.approval import Approval
 from agentd.chats.state import Chat
+from agentd.models.program_state import ProgramMode
 
 MOST_PROMPTS = 20
 """The most prompts of a queue that are shown."""
@@ -23,6 +24,8 @@ def render_status(chat: Chat) -> str:
     ]
     if chat.model:
         lines.append(f"model: {escape_markdown(chat.model)}")
+    if chat.mode:
+        lines.append(f"mode: {escape_markdown(chat.mode)}")
     if seen.waiting:
         lines.append(f"{seen.waiting} in the queue")
     if seen.held:
@@ -56,6 +59,17 @@ def render_models(names: Sequence[str], chosen: str) -> str:
     lines = [f"This chat: {escape_markdown(chosen)}" if chosen else "This chat: the default"]
     lines += [f"• {escape_markdown(name)}" for name in names[:MOST_MODELS]]
     return "\n".join([*lines, "Choose with /model NAME"])
+
+
+def render_modes(modes: Sequence[ProgramMode], chosen: str) -> str:
+    """Render the modes of a chat's program, and which one the chat has."""
+    lines = [f"This chat: {escape_markdown(chosen)}" if chosen else "This chat: the usual mode"]
+    if not modes:
+        return "\n".join([*lines, "Its program is not known to have others."])
+    for one in modes:
+        told = escape_markdown(to_line(one.description or one.name))
+        lines.append(f"• {escape_markdown(one.id)}: {told}")
+    return "\n".join([*lines, "Choose with /mode NAME, or go back with /mode off"])
 
 
 def render_approval(asked: Approval) -> str:

@@ -10,6 +10,7 @@ from agentd.chats.approval import Approval
 from agentd.chats.service import ChatService
 from agentd.core.clock import Clock
 from agentd.core.events import EventBus
+from agentd.models.program_state import ProgramMode
 
 
 class TurnStopper(Protocol):
@@ -68,5 +69,7 @@ class BotServices(Struct, frozen=True):
     bus: EventBus
     models: Callable[[], Sequence[str]]
     """The names of the models that a chat can choose."""
+    modes: Callable[[str], Sequence[ProgramMode]]
+    """The known modes of a model's program; of the default model's for an empty name."""
     transcriber: Transcriber | None = None
     uploads: Uploads | None = None

@@ -12,12 +12,14 @@ from agentd.bots.conversation import (
     AnswerApproval,
     AttachImage,
     BeginChat,
+    ChooseMode,
     ChooseModel,
     Instruction,
     LeaveChat,
     SendPrompt,
     SendText,
     ShowModels,
+    ShowModes,
     ShowQueue,
     ShowStatus,
     StopChatTurn,
@@ -114,6 +116,8 @@ class UpdateHandler:
             case ShowModels(chat):
                 chosen = (await chats.get(chat)).model if chat else self._settings.model
                 reply = Reply(replies.render_models(self._services.models(), chosen))
+            case ChooseMode() | ShowModes():
+                reply = await self._run_mode_command(instruction)
         return reply
 
     async def _begin_chat(self, prompt: str, update: IncomingUpdate) -> Reply:
@@ -167,6 +171,19 @@ class UpdateHandler:
         if model not in names:
             raise NotFound(f"No model is named {model[:100]}; /model shows them")
         await self._services.chats.change_chat(chat_id, ChatChanged(model=model), self._by)
+
+    async def _run_mode_command(self, instruction: ChooseMode | ShowModes) -> Reply:
+        """Show the modes of a chat's program, or choose one, in upper or lower case."""
+        chat = await self._services.chats.get(instruction.chat)
+        modes = self._services.modes(chat.model)
+        if isinstance(instruction, ShowModes):
+            return Reply(replies.render_modes(modes, chat.mode))
+        wanted = instruction.mode
+        found = {one.id.lower(): one.id for one in modes}.get(wanted.lower(), "")
+        if wanted and not found:
+            raise NotFound(f"The chat's program has no mode {wanted[:100]}; /mode shows them")
+        await self._services.chats.change_chat(chat.id, ChatChanged(mode=found), self._by)
+        return Reply(f"Mode: {replies.escape_markdown(found) or 'the usual one'}")
 
     async def _answer_approval(self, what: AnswerApproval) -> Reply:
         number = what.number

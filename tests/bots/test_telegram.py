@@ -1,5 +1,6 @@
 """The whole way: a person in Telegram, the real library, the serving daemon, and back."""
 
+import html
 import json
 import logging
 import time
@@ -199,6 +200,36 @@ def test_commands_show_and_change_the_chat(tmp_path: Path, api: BotApi) -> None:
         api.say("second")
         until(lambda: "echo: second" in api.list_texts())
         assert daemon.client().messages(2)[0]["content"] == "second"
+
+
+def test_a_chat_is_told_to_plan_only_and_to_work_again(tmp_path: Path, api: BotApi) -> None:
+    configure(tmp_path, api, model="claude")
+    models = "models: [{name: claude, engine: claude-code}, {name: plain, engine: offline}]"
+    (tmp_path / "config" / "models.yml").write_text(models)
+    with Serving(tmp_path) as daemon:
+        api.say("first")
+        until(lambda: "echo: first" in api.list_texts())
+        for text, result, mode in [
+            ("/mode", "usual mode\n• plan: Reads and plans, and changes nothing.", ""),
+            ("/mode dream", "The chat's program has no mode dream; /mode shows them", ""),
+            ("/mode Plan", "Mode: plan", "plan"),
+            ("/mode", "This chat: plan", "plan"),
+            ("/status", "mode: plan", "plan"),
+            ("/mode off", "Mode: the usual one", ""),
+            ("/mode plan", "Mode: plan", "plan"),
+        ]:
+            before = len(api.list_texts())
+            api.say(text)
+            until(lambda before=before: len(api.list_texts()) > before)
+            assert result in html.unescape(api.list_texts()[-1]), text
+            assert daemon.client().get("/api/chat/1")["settings"]["mode"] == mode
+        api.say("second")
+        until(lambda: "echo: second" in api.list_texts())
+        assert [one.mode for one in daemon.engine.given] == ["", "plan"]
+        api.say("/model plain")
+        until(lambda: "Model: plain" in api.list_texts())
+        api.say("/mode")
+        until(lambda: "Its program is not known to have others." in api.list_texts()[-1])
 
 
 def test_stop_ends_the_turn(tmp_path: Path, api: BotApi) -> None:
