@@ -405,8 +405,11 @@ def test_a_program_that_says_nothing_is_ended():
 
 
 def test_a_silence_that_the_programs_errors_explain_is_a_limit():
-    """Only what it wrote there since it said anything counts."""
-    patience = TurnTimeouts(silence=0.5, graces=QUICK.graces)
+    """Only what it wrote there since it said anything counts.
+
+    The silence is longer than a slow machine needs to start the program.
+    """
+    patience = TurnTimeouts(silence=5.0, graces=QUICK.graces)
     complain = "sys.stderr.write('refused sk-ant-api03-abcdefghijklmnop\\n'); sys.stderr.flush()"
     be_heard = "say('ask 1'); hear()"
     half, limited = run_program(
