@@ -21,12 +21,12 @@ Write what you want done; it goes to this conversation's chat.
 /status shows the state of the chat
 /queue shows what waits
 /model shows the models, /model NAME chooses one
-/mode shows how the chat's program can work, /mode plan lets it plan only, /mode off work as usual
+/mode shows the modes of the program, such as plan, /mode NAME chooses one, /mode off the usual one
 /approve and /deny answer the agent's question, /approve always allows similar ones too
 /chat ID continues a chat that is linked to this bot
 /help shows this"""
 USUAL_MODE = "off"
-"""What is written instead of a mode for the program's usual one."""
+"""The argument of ``/mode`` for the usual mode of the chat's program."""
 TOO_OLD = "That button is too old."
 LONGEST_LABEL = 60
 MOST_BUTTONS = 24
