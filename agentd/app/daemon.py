@@ -165,7 +165,7 @@ async def start_daemon(
             defer_mcp(core, routes, connections),
         )
         tls = await asyncio.to_thread(_load_tls, settings)
-        urls = start_http_server(
+        urls = await start_http_server(
             stack, settings, core.chats, auth, ComponentRoutes(routes, deferred), live, tls
         )
         components.engines.use_gateway(

@@ -79,7 +79,7 @@ class ServerUrls(NamedTuple):
     """The address for browsers."""
 
 
-def start_http_server(
+async def start_http_server(
     stack: contextlib.AsyncExitStack,
     settings: Settings,
     chats: ChatService,
@@ -122,19 +122,19 @@ def start_http_server(
     access.on_revoked(context.cancel_revoked)
     management_keys.on_revoked(context.cancel_management_keys)
     server = HttpServer(context, tls)
-    server.add_sockets(sockets)
+    await server.start(sockets)
     stack.push_async_callback(_stop_server, server, context)
-    local = _start_local_server(stack, context) if tls else ""
+    local = await _start_local_server(stack, context) if tls else ""
     stack.callback(hub.close)
     stack.callback(connections.close_all)
     url = f"{'https' if tls else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
     return ServerUrls(local or url, url)
 
 
-def _start_local_server(stack: contextlib.AsyncExitStack, context: ServerContext) -> str:
+async def _start_local_server(stack: contextlib.AsyncExitStack, context: ServerContext) -> str:
     server = HttpServer(context)
     sockets = bind_sockets(0, "127.0.0.1")
-    server.add_sockets(sockets)
+    await server.start(sockets)
     stack.push_async_callback(_stop_server, server, context)
     return f"http://127.0.0.1:{sockets[0].getsockname()[1]}"
 
@@ -159,4 +159,4 @@ async def _stop_server(server: HttpServer, context: ServerContext) -> None:
         request.interrupt(Unavailable("The daemon is stopping; the request was cancelled"))
     if late:
         await asyncio.wait(late, timeout=CANCEL_SECONDS)
-    await server.close_all_connections()
+    await server.close_connections()

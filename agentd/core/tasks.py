@@ -1,7 +1,8 @@
 """Background tasks of the event loop, which are kept until they are done, and ended."""
 
 import asyncio
-from collections.abc import Coroutine
+import types
+from collections.abc import Coroutine, Generator
 from typing import Any
 
 
@@ -40,3 +41,36 @@ async def cancel_task(task: "asyncio.Task[None]") -> None:
     await asyncio.wait([task])
     if not task.cancelled():
         task.result()
+
+
+def start_eagerly(work: Coroutine[Any, Any, None]) -> "asyncio.Task[None] | None":
+    """Run a coroutine up to its first wait; return the task of the rest, None if there is none.
+
+    Most that may have to wait need not, and a task costs a pass of the loop. Up to its first wait
+    it runs outside of any task, where ``asyncio.timeout`` does not work. Raises what it raises
+    before that.
+    """
+    try:
+        waited_for = work.send(None)
+    except StopIteration:
+        return None
+    return asyncio.get_running_loop().create_task(_continue(work, waited_for))
+
+
+async def _continue(work: Coroutine[Any, Any, None], waited_for: Any) -> None:
+    await _resume(work, waited_for)
+
+
+@types.coroutine
+def _resume(work: Coroutine[Any, Any, None], waited_for: Any) -> Generator[Any, Any, None]:
+    """Pass on what a coroutine waits for, beginning with ``waited_for``, and what comes of it."""
+    while True:
+        thrown = received = None
+        try:
+            received = yield waited_for
+        except BaseException as error:
+            thrown = error
+        try:
+            waited_for = work.throw(thrown) if thrown else work.send(received)
+        except StopIteration:
+            return

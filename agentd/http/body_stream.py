@@ -3,13 +3,12 @@
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import suppress
+from typing import Any
 
 from agentd.core.errors import BadRequest, TooLarge
 
-UPLOAD_TIMEOUT = 900.0
-"""Seconds that the whole of a streamed body may take."""
 IDLE_TIMEOUT = 30.0
 """Seconds without any bytes after which a body is given up."""
 MAX_BUFFERED = 1024 * 1024
@@ -38,7 +37,7 @@ class BodyStream(AsyncIterator[bytes]):
         self._arrived = asyncio.Event()
         self._taken = asyncio.Event()
 
-    def feed(self, chunk: bytes) -> Awaitable[None] | None:
+    def feed(self, chunk: bytes) -> Coroutine[Any, Any, None] | None:
         """Add received bytes; return what to await before reading more, if anything."""
         self._size += len(chunk)
         if self._size <= self._limit:

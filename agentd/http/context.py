@@ -4,9 +4,7 @@ import asyncio
 import time
 from typing import NamedTuple, Protocol
 
-from tornado.http1connection import HTTP1Connection
 from tornado.httputil import format_timestamp
-from tornado.iostream import IOStream
 
 from agentd.core.errors import AgentdError
 from agentd.http.access import Authenticator
@@ -21,11 +19,27 @@ from agentd.http.trusted_proxies import TrustedProxies
 HEAD_TIMEOUT = 10.0
 """Seconds until a request's head must have arrived, and so how long a connection may idle."""
 WRITE_TIMEOUT = 300.0
-"""Seconds until the client must have read a chunk of a streamed response."""
+"""Seconds until the client must have read what was written, such as a chunk of a stream."""
 ABORT_TIMEOUT = 5.0
 """Seconds that a client has to read the end of a stream whose access key was revoked."""
 BODY_TIMEOUT = 30.0
 """Seconds until a whole body must have arrived."""
+UPLOAD_TIMEOUT = 900.0
+"""Seconds that the whole of a streamed body may take."""
+LINGER_TIMEOUT = 5.0
+"""Seconds in which a refused client may read why: an upload in one piece should end before that."""
+
+
+class Abortable(Protocol):
+    """A connection that can be closed at once (``connection.HttpConnection``)."""
+
+    def abort(self) -> None:
+        """Close it, whatever was not sent yet."""
+        ...
+
+
+def _make_timeouts(seconds: float) -> "TimeoutQueue[Abortable]":
+    return TimeoutQueue(seconds, lambda connection: connection.abort())
 
 
 class Refreshable(Protocol):
@@ -85,14 +99,27 @@ class ServerContext:
         self.throttle = throttle
         self.active_requests: dict[asyncio.Future[None], ActiveRequest] = {}
         """The requests whose response is under way, by their task."""
-        self.head_timeouts: TimeoutQueue[IOStream] = TimeoutQueue(HEAD_TIMEOUT, IOStream.close)
+        self.head_timeouts = _make_timeouts(HEAD_TIMEOUT)
         """The connections that wait for a request's head."""
-        self.body_timeouts = TimeoutQueue(BODY_TIMEOUT, HTTP1Connection.close)
+        self.body_timeouts = _make_timeouts(BODY_TIMEOUT)
         """The connections that wait for a request's body."""
-        self.write_timeouts: TimeoutQueue[IOStream] = TimeoutQueue(WRITE_TIMEOUT, IOStream.close)
-        """The connections whose client has to read a chunk of a response."""
-        self.abort_timeouts: TimeoutQueue[IOStream] = TimeoutQueue(ABORT_TIMEOUT, IOStream.close)
+        self.upload_timeouts = _make_timeouts(UPLOAD_TIMEOUT)
+        """The connections that wait for a streamed body."""
+        self.write_timeouts = _make_timeouts(WRITE_TIMEOUT)
+        """The connections whose client has to read what was written."""
+        self.abort_timeouts = _make_timeouts(ABORT_TIMEOUT)
         """The connections whose response ends because its access key was revoked."""
+        self.linger_timeouts = _make_timeouts(LINGER_TIMEOUT)
+        """The refused connections whose client still has to read why."""
+        self.timeouts = (
+            self.head_timeouts,
+            self.body_timeouts,
+            self.upload_timeouts,
+            self.write_timeouts,
+            self.abort_timeouts,
+            self.linger_timeouts,
+        )
+        """All of these: a connection that was closed leaves each."""
         self._date = ("", 0.0)
 
     def cancel_revoked(self, key_ids: frozenset[str]) -> None:

@@ -3,18 +3,18 @@
 import hashlib
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from typing import Protocol, TypeAlias, TypeVar
+from typing import Protocol, TypeVar
 from urllib.parse import parse_qs, unquote
 
 from msgspec import Struct
-from tornado.http1connection import HTTP1Connection
-from tornado.httputil import HTTPHeaders, HTTPMessageDelegate, RequestStartLine
+from tornado.httputil import HTTPHeaders
 
 from agentd.core.errors import BadRequest, NotFound
 from agentd.core.idempotency import IdempotencyKey
 from agentd.core.ids import MAX_ID
 from agentd.http.access import Caller
 from agentd.http.json_body import decode_json
+from agentd.http.upgrade import Upgrade
 
 T = TypeVar("T")
 C = TypeVar("C", bound=str)
@@ -35,9 +35,6 @@ SECURITY_HEADERS: Mapping[str, str] = {
 
 An endpoint that does serve a page sets its own policy in ``Response.headers``.
 """
-
-
-Upgrade: TypeAlias = Callable[[HTTP1Connection, RequestStartLine, HTTPHeaders], HTTPMessageDelegate]
 
 
 class ChunkStream(Protocol):

@@ -7,35 +7,28 @@ arrives of it is discarded, so that the client can read the response and keep th
 
 import asyncio
 import logging
-import socket
 import time
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from inspect import iscoroutine
+from typing import Any
 
-from tornado.http1connection import HTTP1Connection
-from tornado.httputil import (
-    HTTPHeaders,
-    HTTPMessageDelegate,
-    RequestStartLine,
-    ResponseStartLine,
-)
-from tornado.iostream import SSLIOStream, StreamClosedError
+from tornado.httputil import HTTPHeaders, RequestStartLine
 
 from agentd.core import ids
 from agentd.core.errors import AgentdError, RouteNotFound, TooLarge, Unauthorized
 from agentd.http.access import RouteGroup
-from agentd.http.body_stream import UPLOAD_TIMEOUT, BodyStream
+from agentd.http.body_stream import BodyStream
+from agentd.http.connection import ClientDisconnected, HttpConnection, MessageHandler
 from agentd.http.connections import REFUSED_POLL_DELAY
 from agentd.http.context import ServerContext
 from agentd.http.errors import render_error
 from agentd.http.json_body import refuse_body
-from agentd.http.request import Request, Response, Upgrade
+from agentd.http.request import Request, Response
 from agentd.http.request_head import RequestHead
 from agentd.http.response import ResponseWriter
 from agentd.http.routing import Route
-from agentd.http.tornado_patches import count_buffered_bytes
+from agentd.http.upgrade import Upgrade
 
 log = logging.getLogger(__name__)
 
@@ -47,18 +40,16 @@ DISCARD_TIMEOUT = 10.0
 """Seconds until the rest of a streamed body must have arrived, once it was answered."""
 
 
-class RequestHandler(HTTPMessageDelegate):
+class RequestHandler(MessageHandler):
     """The handler of a request, from its head to the last byte of the answer."""
 
-    def __init__(self, context: ServerContext, connection: HTTP1Connection, remote_ip: str) -> None:
+    def __init__(self, context: ServerContext, connection: HttpConnection) -> None:
         self._context = context
         self._connection = connection
-        self._remote_ip = remote_ip
+        self._remote_ip = connection.remote_ip
         self._began = time.monotonic()
         self._request_id = ids.generate_request_id()
-        self._writer = ResponseWriter(
-            connection, context.get_date, self._request_id, context.write_timeouts
-        )
+        self._writer = ResponseWriter(connection, context.get_date, self._request_id)
         self._head: RequestHead
         self._route: Route | None = None
         self._request: Request | None = None
@@ -71,31 +62,21 @@ class RequestHandler(HTTPMessageDelegate):
         self._size = self._discarded = 0
         self._task: asyncio.Task[None] | None = None
         self._is_complete = False
-        self._upgraded: HTTPMessageDelegate | None = None
         self._interrupt_error: AgentdError | None = None
         """The error to answer after the task was cancelled by ``interrupt``."""
 
-    async def headers_received(
-        self, start_line: RequestStartLine | ResponseStartLine, headers: HTTPHeaders
-    ) -> None:
+    async def headers_received(self, start_line: RequestStartLine, headers: HTTPHeaders) -> None:
         """Authenticate and route the request; no part of the body is read before that."""
-        assert isinstance(start_line, RequestStartLine)
-        self._began = time.monotonic()  # not in __init__: the connection may have idled since
-        self._context.head_timeouts.cancel(self._connection.stream)
         await self._context.table.import_deferred(start_line.path)
         proxies, peer = self._context.proxies, self._remote_ip
         self._remote_ip = proxies.find_client(peer, headers)
         head = self._head = RequestHead(self._context, start_line, headers, self._remote_ip)
-        over_tls = isinstance(self._connection.stream, SSLIOStream)
-        head.is_https = over_tls or proxies.is_https(peer, headers)
+        head.is_https = self._connection.is_tls or proxies.is_https(peer, headers)
         self._writer.omit_body = head.method == "HEAD"
-        keeps_alive = headers.get("Connection", "keep-alive").lower() == "keep-alive"
-        self._writer.is_plain = keeps_alive and start_line.version == "HTTP/1.1"
-        if head.has_body:  # a fraction of the cost of Tornado's own timeout
+        self._writer.takes_chunks = start_line.version == "HTTP/1.1"
+        if head.has_body:
             self._context.body_timeouts.start(self._connection)
-        self._arrived_whole = (
-            0 < head.content_length <= count_buffered_bytes(self._connection.stream)
-        )
+        self._arrived_whole = 0 < head.content_length <= self._connection.waiting_bytes
         await head.ensure_current()
         try:
             self._admit(head)
@@ -111,7 +92,7 @@ class RequestHandler(HTTPMessageDelegate):
         if head.has_body and self._refusal:
             self._refuse_before_body(self._refusal)
 
-    def data_received(self, chunk: bytes) -> Awaitable[None] | None:
+    def data_received(self, chunk: bytes) -> Coroutine[Any, Any, None] | None:
         """Take a part of the body; discard it if the request was already refused or answered."""
         if self._body_stream and self._body_stream.is_open:
             return self._body_stream.feed(chunk)
@@ -127,7 +108,7 @@ class RequestHandler(HTTPMessageDelegate):
     def finish(self) -> None:
         """Answer the request, which has arrived completely."""
         self._is_complete = True
-        self._context.body_timeouts.cancel(self._connection)
+        self._end_body_timeouts()
         if self._writer.has_started:
             self._connection.finish()
         elif self._body_stream:
@@ -154,9 +135,6 @@ class RequestHandler(HTTPMessageDelegate):
 
         A completely received request that may change state keeps running; others are cancelled.
         """
-        self._context.body_timeouts.cancel(self._connection)
-        if self._upgraded:
-            self._upgraded.on_connection_close()
         self._chunks.clear()
         reads_only = self._head.method in ("GET", "HEAD")
         is_pointless = self._refusal or reads_only or (self._route and self._route.ends_with_caller)
@@ -172,9 +150,9 @@ class RequestHandler(HTTPMessageDelegate):
         if not (self._task and self._request and self._request.caller.access_key_id in key_ids):
             return
         if self._writer.has_started:
-            timeouts, stream = self._context.abort_timeouts, self._connection.stream
-            timeouts.start(stream)
-            self._task.add_done_callback(lambda _: timeouts.cancel(stream))
+            timeouts, connection = self._context.abort_timeouts, self._connection
+            timeouts.start(connection)
+            self._task.add_done_callback(lambda _: timeouts.cancel(connection))
         else:
             self.interrupt(Unauthorized("Access key revoked or expired"))
 
@@ -205,7 +183,7 @@ class RequestHandler(HTTPMessageDelegate):
                 self._route.body_limit, self._reauthenticate
             )
             self._context.body_timeouts.cancel(self._connection)
-            self._connection.set_body_timeout(UPLOAD_TIMEOUT)
+            self._context.upload_timeouts.start(self._connection)
             self._start_task(self._call_endpoint(self._route, self._request))
 
     def _refuse_size(self, route: Route) -> None:
@@ -229,31 +207,24 @@ class RequestHandler(HTTPMessageDelegate):
             asyncio.get_running_loop().call_soon(self._refuse_if_incomplete, refusal)
 
     def _refuse_if_incomplete(self, refusal: Exception) -> None:
-        if not (self._is_complete or self._connection.stream.closed()):
+        if not (self._is_complete or self._connection.is_closed):
             self._refuse(refusal)
 
     def _discard(self, size: int) -> None:
         """Count discarded bytes of a body; end the connection when there are too many."""
         before, self._discarded = self._discarded, self._discarded + size
         if self._discarded > MAX_DISCARDED_BEFORE_CLOSE:
-            self._connection.close()
+            self._connection.abort()
         elif before <= MAX_DISCARDED < self._discarded:
             self._writer.close_after = True
             if self._writer.has_started:
-                self._shut_down_writing()
+                self._connection.shut_down_writing()
             elif self._refusal:
                 self._send_error(self._refusal)
 
-    def _shut_down_writing(self) -> None:
-        """Shut down our side of the connection only.
-
-        Closing it while a body arrives would make the kernel send a reset, which discards our
-        response before the client has read it.
-        """
-        stream = self._connection.stream
-        with suppress(OSError):  # the client has left
-            if not (stream.closed() or stream.writing()):
-                stream.socket.shutdown(socket.SHUT_WR)
+    def _end_body_timeouts(self) -> None:
+        self._context.body_timeouts.cancel(self._connection)
+        self._context.upload_timeouts.cancel(self._connection)
 
     def _refuse(self, refusal: Exception) -> None:
         """Answer a refused request, with a delay for guessed keys and for long polls.
@@ -268,7 +239,6 @@ class RequestHandler(HTTPMessageDelegate):
             self._send_error(refusal)
 
     def _start_task(self, answer: Response | Awaitable[Response]) -> None:
-        self._connection.set_close_callback(self.on_connection_close)
         self._task = asyncio.get_running_loop().create_task(self._send_when_ready(answer))
         self._context.active_requests[self._task] = self
         self._task.add_done_callback(partial(self._end_task, answer))
@@ -281,7 +251,7 @@ class RequestHandler(HTTPMessageDelegate):
             answer.close()
         if task.cancelled() and self._interrupt_error:
             if self._writer.has_started:
-                self._connection.close()
+                self._connection.abort()
             else:
                 self._send_error(self._interrupt_error)
         del self._context.active_requests[task]
@@ -302,7 +272,7 @@ class RequestHandler(HTTPMessageDelegate):
 
     def _stop_discarding(self) -> None:
         if not self._is_complete:
-            self._connection.close()
+            self._connection.abort()
 
     async def _reauthenticate(self) -> None:
         assert self._request
@@ -326,22 +296,19 @@ class RequestHandler(HTTPMessageDelegate):
                 await self._writer.stream(ready)
                 self._connection.finish()
                 self._log_access(ready.status)
-        except StreamClosedError:
+        except ClientDisconnected:
             return
         except Exception as error:  # a task boundary: any error becomes a response
             if not self._writer.has_started:
                 self._send_error(error)
                 return
             log.error("unexpected error in the middle of a response", exc_info=error)
-            self._connection.close()  # a clean end would make it look complete
+            self._connection.abort()  # a clean end would make it look complete
 
     def _upgrade(self, upgrade: Upgrade) -> None:
         """Hand the connection over to a WebSocket."""
-        start_line, headers = self._head.start_line, self._head.headers
         self._log_access(101)
-        self._upgraded = upgrade(self._connection, start_line, headers)
-        self._upgraded.headers_received(start_line, headers)
-        self._upgraded.finish()
+        upgrade(self._connection, self._head.start_line, self._head.headers)
 
     def _send_error(self, error: Exception) -> None:
         renderer = self._head.error_renderer
@@ -358,11 +325,11 @@ class RequestHandler(HTTPMessageDelegate):
             return
         self._writer.write(answer)
         if answer.on_sent:
-            answer.on_sent(not self._connection.stream.closed())
+            answer.on_sent(not self._connection.is_closed)
         if self._is_complete:
             self._connection.finish()
         elif self._writer.close_after:
-            self._shut_down_writing()
+            self._connection.shut_down_writing()
         self._log_access(answer.status)
 
     def _log_access(self, status: int) -> None:

@@ -1,32 +1,16 @@
 """Writes the response of one request to its connection."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
 from http import HTTPStatus
-from typing import cast
 
-from tornado.http1connection import HTTP1Connection
-from tornado.httputil import HTTPHeaders, ResponseStartLine
-from tornado.iostream import IOStream
-
+from agentd.http.connection import HttpConnection
 from agentd.http.json_body import encode_json
 from agentd.http.request import SECURITY_HEADERS, Response
-from agentd.http.timeout_queue import TimeoutQueue
 
 _JSON = "application/json; charset=utf-8"
 
-
-class _Headers(dict[str, str]):
-    """Headers with distinct names, in their usual spelling.
-
-    Tornado's ``HTTPHeaders`` normalizes and checks each name, which costs a tenth of a request.
-    """
-
-    get_all = dict.items
-
-
-_CHUNKED = {"Transfer-Encoding": "chunked"}
 _LAST_CHUNK = b"0\r\n\r\n"
 _WITHOUT_BODY = (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED)
 
@@ -39,26 +23,17 @@ class ResponseWriter:
 
     ``omit_body`` sends only the head (``HEAD``), ``close_after`` announces that the connection
     will be closed. Calling ``finish`` of the connection is left to the request handler.
-
-    Tornado's ``write_headers`` encodes and checks each header by itself, a tenth of a request. So
-    heads are written whole, which ``write`` of its connection allows, where nothing of them depends
-    on what only Tornado knows: see ``is_plain``.
     """
 
     def __init__(
-        self,
-        connection: HTTP1Connection,
-        date: Callable[[], str],
-        request_id: str,
-        write_timeouts: TimeoutQueue[IOStream],
+        self, connection: HttpConnection, date: Callable[[], str], request_id: str
     ) -> None:
         self._connection = connection
-        self._write_timeouts = write_timeouts
         self._date = date
         self._request_id = request_id
         self.omit_body = False
-        self.is_plain = False
-        """True for a request of HTTP/1.1 that keeps its connection, as nearly all do."""
+        self.takes_chunks = True
+        """False for a client of HTTP/1.0: the end of a body of unknown length is a close."""
         self.close_after = False
         self.has_started = False
 
@@ -74,13 +49,13 @@ class ResponseWriter:
             del headers["Content-Type"]
         else:
             headers["Content-Length"] = str(len(body))
-        self._write_head(answer.status, headers, b"" if self.omit_body else body, self.is_plain)
+        self._write_head(answer.status, headers, b"" if self.omit_body else body)
 
     async def stream(self, answer: Response) -> None:
         """Send a response in chunks, each once the client has read the one before.
 
-        Raises what making the first chunk raises, before anything is sent. The connection of a
-        client that does not read is closed after a timeout, and at once when this is cancelled.
+        Raises what making the first chunk raises, before anything is sent, and
+        ``ClientDisconnected``. The connection is closed at once when this is cancelled.
         """
         assert answer.chunks is not None
         async with aclosing(answer.chunks):
@@ -88,63 +63,85 @@ class ResponseWriter:
             first = await anext(chunks, b"")
             headers = self._build_headers(answer)
             if self.omit_body:
-                await self._write_head(answer.status, headers, b"", False)
+                self._write_head(answer.status, headers, b"")
                 return
-            has_length = "Content-Length" in headers or answer.status in _WITHOUT_BODY
-            is_plain = self.is_plain and not has_length
-            encode = _encode_chunk if is_plain else bytes
-            if is_plain:
-                headers.update(_CHUNKED)
             try:
-                await self._wait_written(
-                    self._write_head(answer.status, headers, encode(first), is_plain)
-                )
-                async for chunk in chunks:
-                    await self._wait_written(self._connection.write(encode(chunk)))
-                if is_plain:
-                    self._connection.write(_LAST_CHUNK)
+                if "Content-Length" in headers or answer.status in _WITHOUT_BODY:
+                    await self._send_whole(answer.status, headers, first, chunks)
+                elif self.takes_chunks:
+                    await self._send_chunked(answer.status, headers, first, chunks)
+                else:
+                    self._connection.keeps_alive = False
+                    headers["Connection"] = "close"
+                    await self._send_pieces(answer.status, headers, first, chunks, bytes)
             except asyncio.CancelledError:
-                self._connection.close()
+                self._connection.abort()
                 raise
 
-    async def _wait_written(self, sent: "asyncio.Future[None]") -> None:
-        if sent.done():
-            return await sent
-        stream = self._connection.stream
-        self._write_timeouts.start(stream)
-        try:
-            return await sent
-        finally:
-            self._write_timeouts.cancel(stream)
+    async def _send_whole(
+        self, status: int, headers: dict[str, str], first: bytes, rest: AsyncIterator[bytes]
+    ) -> None:
+        """Send a body whose length was announced; raises ``RuntimeError`` if that is not right."""
+        left = int(headers.get("Content-Length", "0"))
 
-    def _write_head(
-        self, status: int, headers: _Headers, chunk: bytes, is_plain: bool
-    ) -> "asyncio.Future[None]":
-        if is_plain:
-            head = _encode_head(status, headers)
-            self.has_started = True
-            return self._connection.write(head + chunk)
+        def check_length(chunk: bytes) -> bytes:
+            nonlocal left
+            left -= len(chunk)
+            if left < 0:
+                raise RuntimeError(f"a body is {-left} bytes longer than its Content-Length")
+            return chunk
+
+        await self._send_pieces(status, headers, first, rest, check_length)
+        if left and status not in _WITHOUT_BODY:
+            raise RuntimeError(f"a body is {left} bytes shorter than its Content-Length")
+
+    async def _send_chunked(
+        self, status: int, headers: dict[str, str], first: bytes, rest: AsyncIterator[bytes]
+    ) -> None:
+        headers["Transfer-Encoding"] = "chunked"
+        await self._send_pieces(status, headers, first, rest, _encode_chunk)
+        self._connection.write(_LAST_CHUNK)
+
+    async def _send_pieces(
+        self,
+        status: int,
+        headers: dict[str, str],
+        first: bytes,
+        rest: AsyncIterator[bytes],
+        encode: Callable[[bytes], bytes],
+    ) -> None:
+        connection = self._connection
+        self._write_head(status, headers, encode(first))
+        await connection.flush()
+        async for chunk in rest:
+            connection.write(encode(chunk))
+            if not connection.is_flushed or connection.is_closed:
+                await connection.flush()
+
+    def _write_head(self, status: int, headers: dict[str, str], chunk: bytes) -> None:
+        head = _encode_head(status, headers)
         self.has_started = True
-        line = ResponseStartLine("HTTP/1.1", status, _REASONS.get(status, "Unknown"))
-        return self._connection.write_headers(line, cast(HTTPHeaders, headers), chunk)
+        self._connection.write(head + chunk)
 
-    def _build_headers(self, answer: Response) -> _Headers:
-        headers = _Headers(
-            {
-                "Content-Type": _JSON,
-                "Cache-Control": "no-store",
-                "Date": self._date(),
-                "X-Request-Id": self._request_id,
-                **SECURITY_HEADERS,
-            }
-        )
-        headers.update(answer.headers)
+    def _build_headers(self, answer: Response) -> dict[str, str]:
+        headers = {
+            "Content-Type": _JSON,
+            "Cache-Control": "no-store",
+            "Date": self._date(),
+            "X-Request-Id": self._request_id,
+            **SECURITY_HEADERS,
+            **answer.headers,
+        }
         if self.close_after:
+            self._connection.keeps_alive = False
+        if not self._connection.keeps_alive:
             headers["Connection"] = "close"
+        elif not self.takes_chunks:
+            headers["Connection"] = "keep-alive"  # of HTTP/1.0, which has to be told
         return headers
 
 
-def _encode_head(status: int, headers: _Headers) -> bytes:
+def _encode_head(status: int, headers: dict[str, str]) -> bytes:
     """Encode the head of a response. Raises ``ValueError`` for a line break in a header."""
     lines = [f"HTTP/1.1 {status} {_REASONS.get(status, 'Unknown')}"]
     lines += [f"{name}: {value}" for name, value in headers.items()]

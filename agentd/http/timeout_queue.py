@@ -20,6 +20,10 @@ class TimeoutQueue(Generic[T]):
         """The deadlines, the earliest first."""
         self._timer: asyncio.TimerHandle | None = None
 
+    def __len__(self) -> int:
+        """Return the number of running timeouts."""
+        return len(self._waiting)
+
     def start(self, item: T) -> None:
         """Start the timeout of an item, unless it is running already."""
         loop = asyncio.get_running_loop()

@@ -5,18 +5,13 @@ Tornado reads the frames; sent frames are encoded once for all clients and writt
 
 import asyncio
 
-from tornado.http1connection import HTTP1Connection
-from tornado.httputil import (
-    HTTPHeaders,
-    HTTPMessageDelegate,
-    HTTPServerRequest,
-    RequestStartLine,
-)
+from tornado.httputil import HTTPHeaders, HTTPServerRequest, RequestStartLine
 from tornado.web import Application
 from tornado.websocket import WebSocketHandler
 
 from agentd.core.errors import AgentdError, BadRequest
-from agentd.http.request import Upgrade
+from agentd.http.upgrade import UpgradableConnection, Upgrade
+from agentd.http.upgraded_stream import HandshakeConnection
 from agentd.live.hub_client import HubClient
 from agentd.live.signalr.negotiate import Transport
 from agentd.live.signalr.records import Record
@@ -107,9 +102,12 @@ def upgrade(client: HubClient) -> Upgrade:
     """Return a function that hands a request over to a WebSocket of this client."""
 
     def hand_over(
-        connection: HTTP1Connection, start: RequestStartLine, headers: HTTPHeaders
-    ) -> HTTPMessageDelegate:
-        request = HTTPServerRequest(connection=connection, start_line=start, headers=headers)
-        return _SOCKETS.get_handler_delegate(request, _Handler, {"client": client})
+        connection: UpgradableConnection, start: RequestStartLine, headers: HTTPHeaders
+    ) -> None:
+        handshake = HandshakeConnection(connection)
+        request = HTTPServerRequest(connection=handshake, start_line=start, headers=headers)
+        delegate = _SOCKETS.get_handler_delegate(request, _Handler, {"client": client})
+        delegate.headers_received(start, headers)
+        delegate.finish()
 
     return hand_over

@@ -1,0 +1,169 @@
+"""Where a request and its body begin and end (RFC 9112); pure, without I/O.
+
+Tornado's own functions read the start line and the headers. What two readers could understand in
+two ways is refused: a proxy in front of the daemon might take the rest for another request.
+"""
+
+import re
+from typing import NamedTuple
+
+from tornado.httputil import (
+    HTTPHeaders,
+    HTTPInputError,
+    RequestStartLine,
+    parse_request_start_line,
+)
+
+HEAD_END = re.compile(rb"\r?\n\r?\n")
+"""What ends a head; a bare line feed ends a line, too (RFC 9112, section 2.2)."""
+
+_LENGTH = re.compile("[0-9]+")
+_MAX_DIGITS = 18
+"""Of a length; one with more is as good as endless, and slow to convert."""
+_CHUNK_SIZE = re.compile(rb"[0-9a-fA-F]{1,15}")
+_MAX_CHUNK_LINE = 256
+"""The most bytes of the line before a chunk; its extensions are ignored."""
+_MAX_STEPS = 2_000
+"""The most lines and chunks that are taken at once: a few milliseconds."""
+_MAX_TRAILERS = 8 * 1024
+"""The most bytes of the lines after the last chunk, which are ignored."""
+
+
+class RequestMessage(NamedTuple):
+    """The head of a request, as far as the framing of its messages depends on it."""
+
+    start_line: RequestStartLine
+    headers: HTTPHeaders
+    length: int | None
+    """The bytes of the body; None: it comes in chunks."""
+    keeps_alive: bool
+    """True if another request may follow on the connection."""
+
+    @property
+    def expects_continue(self) -> bool:
+        """True if the client wants to be asked for the body (RFC 9110, section 10.1.1)."""
+        return self.headers.get("Expect") == "100-continue"
+
+
+def parse_message(head: bytes) -> RequestMessage:
+    """Parse a head with its end; ``HTTPInputError`` if it is not valid."""
+    text = head.decode("latin-1").lstrip("\r\n")  # RFC 9112, section 2.2: some send one before
+    end = text.find("\n")
+    start_line = parse_request_start_line(text[:end].rstrip("\r"))
+    headers = HTTPHeaders.parse(text[end:])
+    length = _parse_length(headers)
+    return RequestMessage(start_line, headers, length, _keeps_alive(start_line, headers))
+
+
+def _parse_length(headers: HTTPHeaders) -> int | None:
+    coding, length = headers.get("Transfer-Encoding"), headers.get("Content-Length")
+    if coding is not None:
+        if length is not None or coding.lower() != "chunked":
+            raise HTTPInputError("the length of the body is ambiguous")
+        return None
+    if length is None:
+        return 0
+    if not _LENGTH.fullmatch(length):
+        raise HTTPInputError("Content-Length is not a number")
+    return int(length) if len(length) <= _MAX_DIGITS else 10**_MAX_DIGITS
+
+
+def _keeps_alive(start_line: RequestStartLine, headers: HTTPHeaders) -> bool:
+    wish = headers.get("Connection")
+    if wish is None:
+        return start_line.version == "HTTP/1.1"
+    wishes = {one.strip() for one in wish.lower().split(",")}
+    return "close" not in wishes and (start_line.version == "HTTP/1.1" or "keep-alive" in wishes)
+
+
+class FixedBody:
+    """Takes a body of a known length out of received bytes."""
+
+    def __init__(self, length: int) -> None:
+        self._left = length
+
+    @property
+    def is_complete(self) -> bool:
+        """True once all of it was taken."""
+        return not self._left
+
+    def take_whole(self, data: bytes) -> bool:
+        """Take received bytes that are all body; return False, and take none, if they are not."""
+        if len(data) > self._left:
+            return False
+        self._left -= len(data)
+        return True
+
+    def take(self, buffer: bytearray) -> bytes:
+        """Take what is there from the front of ``buffer``, and return it."""
+        data = bytes(buffer[: self._left])
+        del buffer[: len(data)]
+        self._left -= len(data)
+        return data
+
+
+class ChunkedBody:
+    """Takes a body that comes in chunks out of received bytes (RFC 9112, section 7.1)."""
+
+    def __init__(self) -> None:
+        self.is_complete = False
+        self._left = 0
+        """The bytes of the chunk that are still to come."""
+        self._follows_data = False
+        """True if the line end after a chunk's data is next."""
+        self._trailers = -1
+        """The bytes after the last chunk so far; -1 before it."""
+
+    def take_whole(self, data: bytes) -> bool:
+        """Return False: they may hold more than the body's data."""
+        return False
+
+    def take(self, buffer: bytearray) -> bytes:
+        """Take what is complete from the front of ``buffer``, and return the data in it.
+
+        Tiny chunks are taken some thousand at a time: if ``buffer`` became shorter without becoming
+        empty, there may be more. Raises ``HTTPInputError`` for what is no such body.
+        """
+        found = []
+        for _ in range(_MAX_STEPS):
+            if self.is_complete or not buffer:
+                break
+            if self._left:
+                data = bytes(buffer[: self._left])
+                del buffer[: self._left]
+                self._left -= len(data)
+                self._follows_data = not self._left
+                found.append(data)
+            elif not self._take_line(buffer):
+                break
+        return b"".join(found)
+
+    def _take_line(self, buffer: bytearray) -> bool:
+        """Take a line that is complete; return whether there was one."""
+        end = buffer.find(b"\r\n", 0, _MAX_CHUNK_LINE + 2)
+        if end < 0:
+            if len(buffer) > _MAX_CHUNK_LINE + 1:
+                raise HTTPInputError("a line between chunks is too long")
+            return False
+        line = bytes(buffer[:end])
+        del buffer[: end + 2]
+        if self._follows_data:
+            if line:
+                raise HTTPInputError("a chunk is longer than its size")
+            self._follows_data = False
+        elif self._trailers < 0:
+            self._read_size(line)
+        else:
+            self._trailers += len(line)
+            self.is_complete = not line
+            if self._trailers > _MAX_TRAILERS:
+                raise HTTPInputError("too much follows the last chunk")
+        return True
+
+    def _read_size(self, line: bytes) -> None:
+        size = line.partition(b";")[0].rstrip(b" \t")
+        if not _CHUNK_SIZE.fullmatch(size):
+            raise HTTPInputError("the size of a chunk is not a number")
+        self._left = int(size, 16)
+        if not self._left:
+            self._trailers = 0

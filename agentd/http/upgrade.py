@@ -1,0 +1,38 @@
+"""How a connection stops to speak HTTP (RFC 9110, section 7.8)."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol, TypeAlias
+
+from tornado.httputil import HTTPHeaders, RequestStartLine
+
+
+class UpgradedConnection(Protocol):
+    """What has taken over a connection."""
+
+    def data_received(self, data: bytes) -> None:
+        """Take received bytes."""
+        ...
+
+    def resume_writing(self) -> None:
+        """Handle that all that was written has been sent."""
+        ...
+
+    def connection_lost(self) -> None:
+        """Handle the end of the connection."""
+        ...
+
+
+class UpgradableConnection(Protocol):
+    """A connection that can be taken over (``connection.HttpConnection``)."""
+
+    remote_ip: str
+    is_tls: bool
+
+    def upgrade(self, upgraded: UpgradedConnection) -> asyncio.Transport:
+        """Hand the connection over: all that is received from now on goes to ``upgraded``."""
+        ...
+
+
+Upgrade: TypeAlias = Callable[[UpgradableConnection, RequestStartLine, HTTPHeaders], None]
+"""Takes over the connection of a request, and answers the request."""
