@@ -1,9 +1,8 @@
 """Background tasks of the event loop, which are kept until they are done, and ended."""
 
 import asyncio
-import types
-from collections.abc import Coroutine, Generator
-from typing import Any
+from collections.abc import Coroutine
+from typing import Any, Self
 
 
 class BackgroundTasks:
@@ -58,19 +57,34 @@ def start_eagerly(work: Coroutine[Any, Any, None]) -> "asyncio.Task[None] | None
 
 
 async def _continue(work: Coroutine[Any, Any, None], waited_for: Any) -> None:
-    await _resume(work, waited_for)
+    await _Rest(work, waited_for)
 
 
-@types.coroutine
-def _resume(work: Coroutine[Any, Any, None], waited_for: Any) -> Generator[Any, Any, None]:
-    """Pass on what a coroutine waits for, beginning with ``waited_for``, and what comes of it."""
-    while True:
-        thrown = received = None
-        try:
-            received = yield waited_for
-        except BaseException as error:
-            thrown = error
-        try:
-            waited_for = work.throw(thrown) if thrown else work.send(received)
-        except StopIteration:
-            return
+class _Rest:
+    """What is left of a coroutine that waits for something; ``await`` finishes it."""
+
+    def __init__(self, work: Coroutine[Any, Any, None], waited_for: Any) -> None:
+        self._work = work
+        self._waited_for = [waited_for]
+        """Passed on first."""
+
+    def __await__(self) -> Self:
+        return self
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Any:
+        return self.send(None)
+
+    def send(self, value: Any) -> Any:
+        """Return what the coroutine waits for next, after ``value`` came of the wait before."""
+        return self._waited_for.pop() if self._waited_for else self._work.send(value)
+
+    def throw(self, *error: Any) -> Any:
+        """Return what the coroutine waits for next, after the wait before failed."""
+        return self._work.throw(*error)
+
+    def close(self) -> None:
+        """Give the coroutine up."""
+        self._work.close()

@@ -31,7 +31,7 @@ LINGER_TIMEOUT = 5.0
 
 
 class Abortable(Protocol):
-    """A connection that can be closed at once (``connection.HttpConnection``)."""
+    """A connection that can be closed at once (``http_connection.HttpConnection``)."""
 
     def abort(self) -> None:
         """Close it, whatever was not sent yet."""

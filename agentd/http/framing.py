@@ -14,7 +14,10 @@ from tornado.httputil import (
     parse_request_start_line,
 )
 
-HEAD_END = re.compile(rb"\r?\n\r?\n")
+MAX_HEAD_BYTES = 64 * 1024
+"""The most bytes of the request line and the headers together."""
+
+_HEAD_END = re.compile(rb"\r?\n\r?\n")
 """What ends a head; a bare line feed ends a line, too (RFC 9112, section 2.2)."""
 
 _LENGTH = re.compile("[0-9]+")
@@ -23,10 +26,18 @@ _MAX_DIGITS = 18
 _CHUNK_SIZE = re.compile(rb"[0-9a-fA-F]{1,15}")
 _MAX_CHUNK_LINE = 256
 """The most bytes of the line before a chunk; its extensions are ignored."""
-_MAX_STEPS = 2_000
-"""The most lines and chunks that are taken at once: a few milliseconds."""
+_MAX_STEPS = 1_000
+"""The most lines and chunks that are taken at once: about a millisecond."""
 _MAX_TRAILERS = 8 * 1024
 """The most bytes of the lines after the last chunk, which are ignored."""
+
+
+class HeadTooLong(HTTPInputError):
+    """The request line and the headers have more than ``MAX_HEAD_BYTES`` together."""
+
+
+class TargetTooLong(HTTPInputError):
+    """The request line alone has more than ``MAX_HEAD_BYTES``."""
 
 
 class RequestMessage(NamedTuple):
@@ -121,8 +132,8 @@ class ChunkedBody:
     def take(self, buffer: bytearray) -> bytes:
         """Take what is complete from the front of ``buffer``, and return the data in it.
 
-        Tiny chunks are taken some thousand at a time: if ``buffer`` became shorter without becoming
-        empty, there may be more. Raises ``HTTPInputError`` for what is no such body.
+        Tiny chunks are taken a thousand at a time; what is left is for the next call. Raises
+        ``HTTPInputError`` for what is no such body.
         """
         found = []
         for _ in range(_MAX_STEPS):
@@ -167,3 +178,92 @@ class ChunkedBody:
         self._left = int(size, 16)
         if not self._left:
             self._trailers = 0
+
+
+class EndOfRequest:
+    """The event that a request has arrived completely."""
+
+
+END_OF_REQUEST = EndOfRequest()
+
+
+class RequestParser:
+    """Makes the events of requests out of the bytes of a connection, in order.
+
+    Each request is a ``RequestMessage``, the parts of its body, and ``END_OF_REQUEST``. The next
+    one begins after ``begin_next``.
+    """
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+        """Received bytes that are not taken yet."""
+        self._searched = 0
+        """How much of it is known to hold no end of a head."""
+        self._body: FixedBody | ChunkedBody | None = None
+        """The body of the request; None: its head has not arrived."""
+        self._whole = b""
+        """A part of the body that came alone, to be taken before the buffer: saves a copy."""
+        self.is_complete = False
+        """True between the end of a request and ``begin_next``."""
+
+    @property
+    def waiting_bytes(self) -> int:
+        """The number of received bytes that are not taken yet."""
+        return len(self._buffer) + len(self._whole)
+
+    def feed(self, data: bytes) -> None:
+        """Add received bytes."""
+        if self._body and not self.waiting_bytes and self._body.take_whole(data):
+            self._whole = data
+        else:
+            self._buffer += data
+
+    def next_event(self) -> RequestMessage | bytes | EndOfRequest | None:
+        """Return the next event; None: more has to come first.
+
+        Raises ``HTTPInputError`` for what is no request, ``HeadTooLong`` and ``TargetTooLong``.
+        """
+        if self._whole:
+            data, self._whole = self._whole, b""
+            return data
+        if self._body is None:
+            return self._take_head()
+        if self.is_complete:
+            return None
+        if data := self._body.take(self._buffer):
+            return data
+        if not self._body.is_complete:
+            return None
+        self.is_complete = True
+        return END_OF_REQUEST
+
+    def begin_next(self) -> None:
+        """Go on with the next request."""
+        self._body = None
+        self.is_complete = False
+
+    def discard(self) -> None:
+        """Forget the bytes that are not taken yet."""
+        self._buffer.clear()
+        self._whole = b""
+
+    def take_rest(self) -> bytes:
+        """Take the bytes that no request has taken."""
+        rest = bytes(self._buffer)
+        self._buffer.clear()
+        return rest
+
+    def _take_head(self) -> RequestMessage | None:
+        end = _HEAD_END.search(self._buffer, max(0, self._searched - 3))
+        size = end.end() if end else len(self._buffer)
+        if size > MAX_HEAD_BYTES:
+            has_line = b"\n" in self._buffer[:MAX_HEAD_BYTES]
+            raise HeadTooLong("too long") if has_line else TargetTooLong("too long")
+        if end is None:
+            self._searched = size
+            return None
+        message = parse_message(bytes(self._buffer[:size]))
+        del self._buffer[:size]
+        self._searched = 0
+        self._body = ChunkedBody() if message.length is None else FixedBody(message.length)
+        return message

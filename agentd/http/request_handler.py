@@ -19,10 +19,10 @@ from agentd.core import ids
 from agentd.core.errors import AgentdError, RouteNotFound, TooLarge, Unauthorized
 from agentd.http.access import RouteGroup
 from agentd.http.body_stream import BodyStream
-from agentd.http.connection import ClientDisconnected, HttpConnection, MessageHandler
 from agentd.http.connections import REFUSED_POLL_DELAY
 from agentd.http.context import ServerContext
 from agentd.http.errors import render_error
+from agentd.http.http_connection import ClientDisconnected, HttpConnection, MessageHandler
 from agentd.http.json_body import refuse_body
 from agentd.http.request import Request, Response
 from agentd.http.request_head import RequestHead

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
 from http import HTTPStatus
 
-from agentd.http.connection import HttpConnection
+from agentd.http.http_connection import HttpConnection
 from agentd.http.json_body import encode_json
 from agentd.http.request import SECURITY_HEADERS, Response
 

@@ -6,8 +6,8 @@ import socket
 import ssl
 from collections.abc import Iterable
 
-from agentd.http.connection import HttpConnection
 from agentd.http.context import HEAD_TIMEOUT, ServerContext
+from agentd.http.http_connection import HttpConnection
 from agentd.http.request_handler import RequestHandler
 
 MAX_CONNECTIONS = 14_000

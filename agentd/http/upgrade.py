@@ -24,7 +24,7 @@ class UpgradedConnection(Protocol):
 
 
 class UpgradableConnection(Protocol):
-    """A connection that can be taken over (``connection.HttpConnection``)."""
+    """A connection that can be taken over (``http_connection.HttpConnection``)."""
 
     remote_ip: str
     is_tls: bool

@@ -16,6 +16,7 @@ LONGER: dict[str, str] = {
     "chats.service.ChatService": "every command on a chat, one short method each",
     "chats.state.Chat": "the fold of one chat, one short method for each kind of record",
     "http.request_handler.RequestHandler": "one request from head to last byte, each step a method",
+    "http.http_connection.HttpConnection": "one connection from first byte to last, likewise",
 }
 
 CATCH_ALL = {

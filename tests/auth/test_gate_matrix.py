@@ -26,6 +26,8 @@ from agentd.gateway.admin.api import routes as manage
 from agentd.gateway.relay import api as relay_api
 from agentd.gateway.relay import quota_api
 from agentd.http.access import RouteGroup
+from agentd.http.context import ServerContext
+from agentd.http.http_connection import HttpConnection
 from agentd.http.routing import Route
 from agentd.live import api as live_api
 from agentd.mcp import api as mcp_api
@@ -335,8 +337,9 @@ def from_afar(monkeypatch: pytest.MonkeyPatch, serve: Serve) -> Iterator[Serving
     """A daemon whose callers come from another machine."""
     from agentd.http.request_handler import RequestHandler
 
-    def handle_from_afar(desk: object, connection: object, remote_ip: str) -> RequestHandler:
-        return RequestHandler(desk, connection, "192.0.2.7")  # type: ignore[arg-type]
+    def handle_from_afar(context: ServerContext, connection: HttpConnection) -> RequestHandler:
+        connection.remote_ip = "192.0.2.7"
+        return RequestHandler(context, connection)
 
     monkeypatch.setattr("agentd.http.server.RequestHandler", handle_from_afar)
     yield serve()

@@ -5,7 +5,7 @@ import gc
 
 import pytest
 
-from agentd.core.tasks import BackgroundTasks, cancel_task
+from agentd.core.tasks import BackgroundTasks, cancel_task, start_eagerly
 
 pytestmark = pytest.mark.gen_test
 
@@ -98,3 +98,64 @@ async def test_a_caller_that_is_cancelled_meanwhile_is_cancelled():
         await caller
     may_end.set()
     await slow
+
+
+async def test_a_coroutine_that_need_not_wait_is_done_without_a_task():
+    done: list[int] = []
+
+    async def do_work() -> None:
+        done.append(1)
+
+    assert start_eagerly(do_work()) is None
+    assert done == [1]
+
+
+async def test_the_rest_of_a_coroutine_that_waits_is_a_task_with_all_that_it_waits_for():
+    steps: list[object] = []
+    first, second = asyncio.Event(), asyncio.get_running_loop().create_future()
+
+    async def do_work() -> None:
+        steps.append("begun")
+        await first.wait()
+        steps.append(await second)
+        try:
+            async with asyncio.timeout(0):
+                await asyncio.Event().wait()
+        except TimeoutError:
+            steps.append("late")
+
+    task = start_eagerly(do_work())
+    assert task
+    assert steps == ["begun"]
+    first.set()
+    second.set_result("second")
+    await task
+    assert steps == ["begun", "second", "late"]
+
+
+async def test_a_coroutine_that_was_started_eagerly_fails_and_is_cancelled_as_any():
+    async def fail_at_once() -> None:
+        raise ValueError("at once")
+
+    async def fail_later() -> None:
+        await asyncio.sleep(0)
+        raise ValueError("later")
+
+    left: list[int] = []
+
+    async def wait() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0)
+            left.append(1)
+
+    with pytest.raises(ValueError, match="at once"):
+        start_eagerly(fail_at_once())
+    failing, waiting = start_eagerly(fail_later()), start_eagerly(wait())
+    assert failing
+    assert waiting
+    with pytest.raises(ValueError, match="later"):
+        await failing
+    await cancel_task(waiting)
+    assert left == [1]

@@ -9,7 +9,6 @@ import asyncio
 import logging
 import socket
 from collections.abc import Callable, Coroutine
-from enum import Enum, auto
 from functools import partial
 from typing import Any, Protocol, cast
 
@@ -25,22 +24,23 @@ from agentd.http.errors import (
     render_too_many_connections,
 )
 from agentd.http.framing import (
-    HEAD_END,
-    ChunkedBody,
-    FixedBody,
+    MAX_HEAD_BYTES,
+    EndOfRequest,
+    HeadTooLong,
     RequestMessage,
-    parse_message,
+    RequestParser,
+    TargetTooLong,
 )
 from agentd.http.upgrade import UpgradedConnection
 
 log = logging.getLogger(__name__)
 
-MAX_HEAD_BYTES = 64 * 1024
-"""The most bytes of the request line and the headers together."""
 MAX_WAITING_BYTES = 64 * 1024
 """Bytes that may wait for their turn, such as further requests, before reading pauses."""
 MAX_LINGERING = 64
 """Refused connections that are read from at the same time, before they are closed."""
+_MAX_EVENTS = 8
+"""Of one connection at once, before others have their turn: a client may send tiny chunks."""
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
@@ -70,17 +70,6 @@ class MessageHandler(Protocol):
         ...
 
 
-class _Phase(Enum):
-    HEAD = auto()
-    """The head of a request is read."""
-    BODY = auto()
-    """Its body is read."""
-    WAITING = auto()
-    """Nothing is read before the handler has decided, has room, or has answered."""
-    CLOSING = auto()
-    """What still comes is discarded."""
-
-
 class HttpConnection(asyncio.Protocol):
     """Reads requests and writes their responses, one after another (HTTP/1.1, and 1.0).
 
@@ -105,20 +94,19 @@ class HttpConnection(asyncio.Protocol):
         self.is_tls = False
         self.keeps_alive = True
         """False if the connection ends with the response of this request."""
-        self._buffer = bytearray()
-        """Received bytes that nobody has taken yet."""
-        self._searched = 0
-        """How much of it is known to hold no end of a head."""
-        self._phase = _Phase.HEAD
+        self._parser = RequestParser()
         self._handler: MessageHandler | None = None
         """The handler of the request that is read or answered."""
+        self._is_waiting = False
+        """True while the handler has to decide, to make room, or to answer, before more is read."""
         self._is_admitting = False
         """True while the handler still looks at the head."""
         self._will_read = False
-        """True if what is in the buffer will be read without more coming in."""
+        """True if what has come will be read without more coming in."""
         self._has_ended = False
         """True once the client sends no more."""
-        self._body: FixedBody | ChunkedBody = FixedBody(0)
+        self._is_closing = False
+        """True once all that comes is discarded."""
         self._has_written = False
         """True once a part of the response was written."""
         self._flushed: asyncio.Future[None] | None = None
@@ -138,7 +126,7 @@ class HttpConnection(asyncio.Protocol):
     @property
     def waiting_bytes(self) -> int:
         """The number of received bytes that were not passed on yet."""
-        return len(self._buffer)
+        return self._parser.waiting_bytes
 
     def write(self, data: bytes) -> None:
         """Send bytes, or keep them until the client reads. Does nothing on a closed connection."""
@@ -159,7 +147,7 @@ class HttpConnection(asyncio.Protocol):
         If the body of this one has not arrived, the connection ends: nobody takes the rest.
         """
         self._handler = None
-        if not self._body.is_complete or not self.keeps_alive:
+        if not self._parser.is_complete or not self.keeps_alive:
             self._close()
         elif self._flushed is None:
             self._await_request()
@@ -183,9 +171,8 @@ class HttpConnection(asyncio.Protocol):
         """Hand the connection over: all that is received from now on goes to ``upgraded``."""
         self._upgraded = upgraded
         self._handler = None
-        if self._buffer:
-            upgraded.data_received(bytes(self._buffer))
-            self._buffer.clear()
+        if rest := self._parser.take_rest():
+            upgraded.data_received(rest)
         self._transport.resume_reading()
         return self._transport
 
@@ -208,13 +195,10 @@ class HttpConnection(asyncio.Protocol):
         """Take received bytes."""
         if self._upgraded:
             self._upgraded.data_received(data)
-        elif self._phase is _Phase.BODY and not self._buffer and self._body.take_whole(data):
-            self._pass_on(data)  # saves a large body a copy
+        elif not self._is_closing:
+            self._parser.feed(data)
             self._read()
-        elif self._phase is not _Phase.CLOSING:
-            self._buffer += data
-            self._read()
-            if self._phase is _Phase.WAITING and len(self._buffer) > MAX_WAITING_BYTES:
+            if self._is_waiting and self.waiting_bytes > MAX_WAITING_BYTES:
                 self._transport.pause_reading()
 
     def eof_received(self) -> bool:
@@ -244,8 +228,8 @@ class HttpConnection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Handle the end of the connection, whoever ended it."""
         self._connections.discard(self)
-        self._phase = _Phase.CLOSING
-        self._buffer.clear()
+        self._is_closing = True
+        self._parser.discard()
         for timeouts in self._context.timeouts:
             timeouts.cancel(self)
         if self._flushed:
@@ -263,13 +247,14 @@ class HttpConnection(asyncio.Protocol):
     # From bytes to requests.
 
     def _await_request(self) -> None:
-        if self._phase is _Phase.CLOSING or self.is_closed:
+        if self._is_closing or self.is_closed:
             return
-        self._phase = _Phase.HEAD
-        self._context.head_timeouts.start(self)
+        self._parser.begin_next()
+        self._is_waiting = False
         self._has_written = False
+        self._context.head_timeouts.start(self)
         self._transport.resume_reading()
-        if self._buffer:
+        if self.waiting_bytes:
             self._read_soon()
 
     def _read_soon(self) -> None:
@@ -284,33 +269,39 @@ class HttpConnection(asyncio.Protocol):
             self._transport.close()
 
     def _read(self) -> None:
-        """Take what there is of the request that is read now."""
+        """Handle what there is of the request that is read now."""
         try:
-            if self._phase is _Phase.HEAD:
-                self._read_head()
-            if self._phase is _Phase.BODY:
-                self._read_body()
+            for _ in range(_MAX_EVENTS):
+                if self._is_waiting or self._is_closing:
+                    return
+                event = self._parser.next_event()
+                if event is None:
+                    return
+                self._handle_event(event)
         except HTTPInputError as error:
             log.info("no valid request from %s: %s", self.remote_ip, error)
-            self._refuse(400, render_malformed)
-
-    def _read_head(self) -> None:
-        end = HEAD_END.search(self._buffer, max(0, self._searched - 3))
-        size = end.end() if end else len(self._buffer)
-        if size > MAX_HEAD_BYTES:
-            self._refuse_long_head()
-        elif end is None:
-            self._searched = size
+            self._refuse(*_choose_refusal(error))
+        except Exception:
+            self.abort()  # otherwise the client would wait for ever
+            raise
         else:
-            self._searched = 0
-            message = parse_message(bytes(self._buffer[:size]))
-            del self._buffer[:size]
-            self._begin_request(message)
+            self._read_soon()
+
+    def _handle_event(self, event: RequestMessage | bytes | EndOfRequest) -> None:
+        if isinstance(event, RequestMessage):
+            self._begin_request(event)
+        elif self._handler is None:
+            self._is_closing = True  # nobody takes the rest of a body
+        elif isinstance(event, bytes):
+            step = self._handler.data_received(event)
+            if step is not None:
+                self._run(step, self._read_further)
+        else:
+            self._is_waiting = True
+            self._handler.finish()
 
     def _begin_request(self, message: RequestMessage) -> None:
         self._context.head_timeouts.cancel(self)
-        self._phase = _Phase.WAITING
-        self._body = ChunkedBody() if message.length is None else FixedBody(message.length)
         self.keeps_alive = message.keeps_alive
         self._is_admitting = True
         self._handler = self._make_handler(self)
@@ -321,41 +312,20 @@ class HttpConnection(asyncio.Protocol):
 
     def _begin_body(self, message: RequestMessage) -> None:
         self._is_admitting = False
-        if self._phase is _Phase.CLOSING:
+        if self._is_closing:
             self._report_lost()
             return
         if message.expects_continue:
             self._transport.write(_CONTINUE)
-        self._resume_body()
+        self._read_further()
 
-    def _resume_body(self) -> None:
-        if self._phase is _Phase.WAITING:
-            self._phase = _Phase.BODY
-            self._transport.resume_reading()
-
-    def _read_body(self) -> None:
-        """Pass on what there is of the body, and its end."""
-        while self._phase is _Phase.BODY and not self._body.is_complete:
-            before = len(self._buffer)
-            data = self._body.take(self._buffer)
-            if data:
-                self._pass_on(data)
-            elif len(self._buffer) == before:
-                return
-        if self._phase is _Phase.BODY and self._handler:
-            self._phase = _Phase.WAITING
-            self._handler.finish()
-
-    def _pass_on(self, data: bytes) -> None:
-        """Give a part of the body to the handler, and wait if it has no room for more."""
-        assert self._handler
-        step = self._handler.data_received(data)
-        if step is not None:
-            self._phase = _Phase.WAITING
-            self._run(step, self._resume_body)
+    def _read_further(self) -> None:
+        self._is_waiting = False
+        self._transport.resume_reading()
 
     def _run(self, step: Coroutine[Any, Any, None], then: Callable[[], None]) -> None:
-        """Run a step of the handler, and ``then`` once it is done."""
+        """Run a step of the handler, and ``then`` once it is done; nothing is read meanwhile."""
+        self._is_waiting = True
         task = start_eagerly(step)
         if task is None:
             then()
@@ -374,22 +344,16 @@ class HttpConnection(asyncio.Protocol):
 
     def _close(self) -> None:
         """Close the connection once all is sent; what still comes is discarded."""
-        self._phase = _Phase.CLOSING
+        self._is_closing = True
         self._transport.close()
-
-    def _refuse_long_head(self) -> None:
-        if b"\n" in self._buffer[:MAX_HEAD_BYTES]:
-            self._refuse(431, partial(render_head_too_long, limit=MAX_HEAD_BYTES))
-        else:
-            self._refuse(414, partial(render_target_too_long, limit=MAX_HEAD_BYTES))
 
     def _refuse(self, status: int, render: Callable[[str], bytes]) -> None:
         """Answer what is no request, and hang up so that the client can still read the answer."""
         request_id = ids.generate_request_id()
         self._context.access_log.note(self.remote_ip, "-", "-", "-", status, 0.0, request_id)
         self._context.head_timeouts.cancel(self)
-        self._phase = _Phase.CLOSING
-        self._buffer.clear()
+        self._is_closing = True
+        self._parser.discard()
         self._report_lost()
         if self._has_written:  # in the middle of a response, an answer would be taken for its rest
             self.abort()
@@ -410,3 +374,14 @@ class HttpConnection(asyncio.Protocol):
         lingering.start(self)
         self._transport.write_eof()
         self._transport.resume_reading()
+
+
+def _choose_refusal(error: HTTPInputError) -> tuple[int, Callable[[str], bytes]]:
+    """Return the status and the renderer of the answer to what is no request."""
+    match error:
+        case HeadTooLong():
+            return 431, partial(render_head_too_long, limit=MAX_HEAD_BYTES)
+        case TargetTooLong():
+            return 414, partial(render_target_too_long, limit=MAX_HEAD_BYTES)
+        case _:
+            return 400, render_malformed

@@ -1,0 +1,268 @@
+"""Where requests and bodies end, however their bytes arrive, and what is refused as ambiguous."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tornado.httputil import HTTPInputError
+
+from agentd.http.framing import (
+    END_OF_REQUEST,
+    MAX_HEAD_BYTES,
+    ChunkedBody,
+    EndOfRequest,
+    FixedBody,
+    HeadTooLong,
+    RequestMessage,
+    RequestParser,
+    TargetTooLong,
+    parse_message,
+)
+
+REST = b"GET /next HTTP/1.1\r\n\r\n"
+
+
+def build_head(*lines: str, version: str = "HTTP/1.1") -> bytes:
+    return "\r\n".join([f"POST /path?q=1 {version}", "Host: here", *lines, "", ""]).encode()
+
+
+def encode_chunks(chunks: list[bytes], extension: bytes = b"", trailers: bytes = b"") -> bytes:
+    lines = [b"%x%b\r\n%b\r\n" % (len(chunk), extension, chunk) for chunk in chunks if chunk]
+    return b"".join([*lines, b"0%b\r\n" % extension, trailers, b"\r\n"])
+
+
+def feed(body: ChunkedBody | FixedBody, data: bytes, cuts: list[int]) -> tuple[bytes, bytes]:
+    """Feed data in the pieces between cuts; return the body's data, and what is left over."""
+    buffer, found = bytearray(), b""
+    places = sorted({0, len(data), *(cut % (len(data) + 1) for cut in cuts)})
+    for begin, end in pairwise(places):
+        buffer += data[begin:end]
+        before = -1
+        while len(buffer) != before and not body.is_complete:
+            before = len(buffer)
+            found += body.take(buffer)
+    return found, bytes(buffer)
+
+
+@given(
+    st.lists(st.binary(max_size=300)),
+    st.lists(st.integers(0, 100_000), max_size=30),
+    st.sampled_from([b"", b";name=value", b' ; a="b"']),
+    st.sampled_from([b"", b"Checksum: 1\r\n"]),
+)
+def test_a_chunked_body_is_the_same_however_it_arrives(chunks, cuts, extension, trailers):
+    body = ChunkedBody()
+    found, rest = feed(body, encode_chunks(chunks, extension, trailers) + REST, cuts)
+    assert found == b"".join(chunks)
+    assert body.is_complete
+    assert rest == REST
+
+
+@given(st.binary(max_size=2000), st.lists(st.integers(0, 100_000), max_size=30))
+def test_a_body_of_known_length_is_the_same_however_it_arrives(data, cuts):
+    body = FixedBody(len(data))
+    assert feed(body, data + REST, cuts) == (data, REST)
+    assert body.is_complete
+
+
+@given(st.binary(max_size=500), st.data())
+def test_a_body_that_is_cut_off_is_not_complete(data, draw):
+    whole = encode_chunks([data])
+    body = ChunkedBody()
+    feed(body, whole[: draw.draw(st.integers(0, len(whole) - 1))], [])
+    assert not body.is_complete
+
+
+@given(st.binary(max_size=400), st.lists(st.integers(0, 400), max_size=10))
+def test_bytes_that_are_no_chunks_end_in_an_error_or_wait_for_more(data, cuts):
+    try:
+        found, rest = feed(ChunkedBody(), data, cuts)
+    except HTTPInputError:
+        return
+    assert len(found) + len(rest) <= len(data)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        *(b"+2\r\n{}\r\n", b"0x2\r\n{}\r\n", b"-2\r\n{}\r\n", b"2\r\n{}XX\r\n", b"\r\n{}\r\n"),
+        *(b"2_0\r\n", b"2" + b" " * 300 + b"\r\n", b"f" * 16 + b"\r\n"),
+        b"0\r\n" + b"A: b\r\n" * 3000,
+    ],
+)
+def test_a_chunk_of_doubtful_size_is_refused(data: bytes) -> None:
+    with pytest.raises(HTTPInputError):
+        feed(ChunkedBody(), data, [])
+
+
+def test_tiny_chunks_are_taken_some_at_a_time() -> None:
+    buffer = bytearray(b"1\r\nx\r\n" * 40_000)
+    body = ChunkedBody()
+    taken = body.take(buffer)
+    assert 0 < len(taken) < 1_000
+    assert feed(body, bytes(buffer), [])[0] == b"x" * (40_000 - len(taken))
+
+
+def test_a_whole_part_of_a_body_is_taken_without_a_copy_and_never_more() -> None:
+    body = FixedBody(5)
+    assert body.take_whole(b"abc")
+    assert not body.take_whole(b"def")
+    assert body.take_whole(b"de")
+    assert body.is_complete
+    assert not ChunkedBody().take_whole(b"2\r\n{}\r\n")
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("Transfer-Encoding: chunked", "Content-Length: 4"),
+        ("Transfer-Encoding: gzip",),
+        ("Transfer-Encoding: gzip, chunked",),
+        ("Transfer-Encoding: chunked", "Transfer-Encoding: chunked"),
+        ("Content-Length: 2", "Content-Length: 2"),
+        ("Content-Length: 2,2",),
+        ("Content-Length: +2",),
+        ("Content-Length: -2",),
+        ("Content-Length: 1_0",),
+        ("Content-Length: 0x2",),
+        ("Content-Length: \u00b2",),
+        ("Content-Length:",),
+    ],
+)
+def test_a_body_of_ambiguous_length_is_refused(lines: tuple[str, ...]) -> None:
+    with pytest.raises(HTTPInputError):
+        parse_message(build_head(*lines))
+
+
+@pytest.mark.parametrize(
+    ("lines", "length"),
+    [
+        ((), 0),
+        (("Content-Length: 0",), 0),
+        (("Content-Length: 0042",), 42),
+        (("Transfer-Encoding: Chunked",), None),
+        ((f"Content-Length: {'9' * 60_000}",), 10**18),
+    ],
+)
+def test_the_length_of_a_body_is_that_of_its_head(
+    lines: tuple[str, ...], length: int | None
+) -> None:
+    assert parse_message(build_head(*lines)).length == length
+
+
+@pytest.mark.parametrize(
+    ("version", "wish", "keeps_alive"),
+    [
+        ("HTTP/1.1", None, True),
+        ("HTTP/1.1", "keep-alive", True),
+        ("HTTP/1.1", "Close", False),
+        ("HTTP/1.1", "foo, close", False),
+        ("HTTP/1.1", "Upgrade", True),
+        ("HTTP/1.0", None, False),
+        ("HTTP/1.0", "Keep-Alive", True),
+        ("HTTP/1.0", "close", False),
+    ],
+)
+def test_a_connection_is_kept_as_version_and_client_say(
+    version: str, wish: str | None, keeps_alive: bool
+) -> None:
+    lines = [f"Connection: {wish}"] if wish else []
+    assert parse_message(build_head(*lines, version=version)).keeps_alive is keeps_alive
+
+
+def test_a_head_keeps_what_was_sent() -> None:
+    head = b"\r\n" + build_head("X: a", "x: b", "Expect: 100-continue")
+    message = parse_message(head)
+    assert message.start_line == ("POST", "/path?q=1", "HTTP/1.1")
+    assert message.headers["X"] == "a,b"
+    assert message.expects_continue
+    assert not parse_message(build_head()).expects_continue
+
+
+# Requests out of the bytes of a connection.
+
+
+def read_events(
+    parser: RequestParser, pieces: list[bytes]
+) -> list[RequestMessage | bytes | EndOfRequest]:
+    """Return all events; the parts of a body together, as their boundaries mean nothing."""
+    found: list[RequestMessage | bytes | EndOfRequest] = []
+    for piece in pieces:
+        parser.feed(piece)
+        while (event := parser.next_event()) is not None:
+            if event is END_OF_REQUEST:
+                parser.begin_next()
+            if isinstance(event, bytes) and found and isinstance(found[-1], bytes):
+                found[-1] += event
+            else:
+                found.append(event)
+    return found
+
+
+REQUESTS = st.lists(st.tuples(st.booleans(), st.binary(max_size=400)), max_size=4)
+
+
+@given(REQUESTS, st.lists(st.integers(0, 100_000), max_size=30))
+def test_the_requests_of_a_connection_are_the_same_however_they_arrive(requests, cuts):
+    data = b""
+    for is_chunked, body in requests:
+        if is_chunked:
+            data += build_head("Transfer-Encoding: chunked") + encode_chunks([body])
+        else:
+            data += build_head(f"Content-Length: {len(body)}") + body
+    places = sorted({0, len(data), *(cut % (len(data) + 1) for cut in cuts)})
+    events = read_events(RequestParser(), [data[one:other] for one, other in pairwise(places)])
+    assert [event for event in events if isinstance(event, bytes)] == [
+        body for _, body in requests if body
+    ]
+    assert sum(event is END_OF_REQUEST for event in events) == len(requests)
+
+
+def test_the_next_request_waits_until_this_one_is_answered() -> None:
+    parser = RequestParser()
+    parser.feed(build_head() * 2)
+    assert isinstance(parser.next_event(), RequestMessage)
+    assert parser.next_event() is END_OF_REQUEST
+    assert parser.is_complete
+    assert parser.next_event() is None
+    parser.begin_next()
+    assert isinstance(parser.next_event(), RequestMessage)
+
+
+def test_a_part_of_a_body_that_comes_alone_is_passed_on_as_it_is() -> None:
+    parser = RequestParser()
+    parser.feed(build_head("Content-Length: 6"))
+    parser.next_event()
+    data, rest = bytes(bytearray(b"abc")), b"def"
+    parser.feed(data)
+    parser.feed(rest)
+    assert parser.waiting_bytes == 6
+    assert parser.next_event() is data
+    assert (parser.next_event(), parser.next_event()) == (rest, END_OF_REQUEST)
+
+
+@pytest.mark.parametrize("size", [1, 1000, MAX_HEAD_BYTES * 3])
+@pytest.mark.parametrize(
+    ("begin", "error"),
+    [(b"GET / HTTP/1.1\r\nX: ", HeadTooLong), (b"GET /", TargetTooLong)],
+)
+def test_a_head_that_is_too_long_is_refused(
+    begin: bytes, error: type[HTTPInputError], size: int
+) -> None:
+    parser = RequestParser()
+    parser.feed(begin + b"y" * (MAX_HEAD_BYTES - len(begin)))
+    assert parser.next_event() is None
+    parser.feed(b"y" * size)
+    with pytest.raises(error):
+        parser.next_event()
+
+
+@pytest.mark.parametrize("end", [b"\r\n\r\n", b"\n\n", b"\r\n\n", b"\n\r\n"])
+def test_a_line_may_end_without_a_carriage_return(end: bytes) -> None:
+    parser = RequestParser()
+    parser.feed(b"GET / HTTP/1.1\r\nHost: here" + end + b"rest")
+    event = parser.next_event()
+    assert isinstance(event, RequestMessage)
+    assert event.headers["Host"] == "here"
+    assert parser.take_rest() == b"rest"
