@@ -281,18 +281,20 @@ class RemoteEndpoints:
         self, chat_id: int, messages: Sequence[Message], since: str | None
     ) -> Response:
         """Return a ``MessagesView`` of encoded messages: pollers ask for the same ones again."""
-        known, encoded = self._encoded_messages, []
-        for message in messages:
-            key = chat_id, message.id
-            view = known.get(key)
-            if view is None:
-                view = encode_json(make_message_view(message))
-                known.put(key, view, len(view))
-            encoded.append(view)
+        known = self._encoded_messages.get_all((chat_id, message.id) for message in messages)
+        encoded = [
+            self._encode_message(chat_id, message) if view is None else view
+            for view, message in zip(known, messages, strict=True)
+        ]
         return Response(
             b'{"chatId":%d,"messages":[%b],"since":%b}'
             % (chat_id, b",".join(encoded), encode_json(since))
         )
+
+    def _encode_message(self, chat_id: int, message: Message) -> bytes:
+        view = encode_json(make_message_view(message))
+        self._encoded_messages.put((chat_id, message.id), view, len(view))
+        return view
 
     def list_queue(self, request: Request) -> "Response | Awaitable[Response]":
         """List the waiting prompts in dispatch order (endpoint 4)."""

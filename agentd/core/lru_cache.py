@@ -1,7 +1,7 @@
 """A thread-safe LRU cache, used by the threads that mask secrets in large bodies."""
 
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from threading import Lock
 from typing import Generic, TypeVar
 
@@ -35,6 +35,18 @@ class LruCache(Generic[K, V]):
                 return None
             self._values.move_to_end(key)
             return found[0]
+
+    def get_all(self, keys: Iterable[K]) -> list[V | None]:
+        """Return the values of several keys, which are now the most recently used ones."""
+        found = []
+        with self._lock:
+            values = self._values
+            for key in keys:
+                entry = values.get(key)
+                if entry is not None:
+                    values.move_to_end(key)
+                found.append(entry and entry[0])
+        return found
 
     def put(self, key: K, value: V, weight: int = 0) -> bool:
         """Store a value; return False when it alone exceeds the maximum weight."""

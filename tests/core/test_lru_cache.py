@@ -18,6 +18,15 @@ def test_what_was_not_met_for_longest_is_forgotten():
     assert recent.get("a") is None
 
 
+def test_several_values_are_found_as_one_after_the_other():
+    recent: LruCache[str, int] = LruCache(3)
+    for number, key in enumerate("abc"):
+        recent.put(key, number)
+    assert recent.get_all(["a", "x", "b"]) == [0, None, 1]
+    recent.put("d", 3)
+    assert recent.items() == [("a", 0), ("b", 1), ("d", 3)]
+
+
 def test_what_all_weigh_together_is_bounded():
     recent: LruCache[str, int] = LruCache(10, max_weight=100)
     assert recent.put("a", 1, 60)
