@@ -1,7 +1,8 @@
 """Where a request and its body begin and end (RFC 9112); pure, without I/O.
 
-Tornado's own functions read the start line and the headers. What two readers could understand in
-two ways is refused: a proxy in front of the daemon might take the rest for another request.
+What two readers could understand in two ways is refused: a proxy in front of the daemon might take
+the rest for another request. Headers are read as Tornado reads them, by two searches for all
+instead of several for each: theirs are a fifth of a small request.
 """
 
 import re
@@ -19,6 +20,14 @@ MAX_HEAD_BYTES = 64 * 1024
 
 _HEAD_END = re.compile(rb"\r?\n\r?\n")
 """What ends a head; a bare line feed ends a line, too (RFC 9112, section 2.2)."""
+
+_LINE = (
+    r"([!#$%&'*+\-.^_`|~0-9A-Za-z]++):"  # a token (RFC 9110, section 5.6.2)
+    r"[ \t]*+([^\x00-\x08\x0a-\x1f\x7f]*+)\r?\n"  # what a value may hold (section 5.5)
+)
+_HEADER = re.compile(_LINE)
+_HEADERS = re.compile(f"(?:{_LINE})*+\r?\n")
+"""All lines and the end of a head. Possessive, so that the search is linear in every text."""
 
 _LENGTH = re.compile("[0-9]+")
 _MAX_DIGITS = 18
@@ -53,37 +62,50 @@ class RequestMessage(NamedTuple):
     @property
     def expects_continue(self) -> bool:
         """True if the client wants to be asked for the body (RFC 9110, section 10.1.1)."""
-        return self.headers.get("Expect") == "100-continue"
+        return "Expect" in self.headers and self.headers["Expect"] == "100-continue"
 
 
 def parse_message(head: bytes) -> RequestMessage:
     """Parse a head with its end; ``HTTPInputError`` if it is not valid."""
     text = head.decode("latin-1").lstrip("\r\n")  # RFC 9112, section 2.2: some send one before
-    end = text.find("\n")
-    start_line = parse_request_start_line(text[:end].rstrip("\r"))
-    headers = HTTPHeaders.parse(text[end:])
+    end = text.find("\n") + 1
+    start_line = parse_request_start_line(text[:end].rstrip("\r\n"))
+    headers = _parse_headers(text[end:])
     length = _parse_length(headers)
     return RequestMessage(start_line, headers, length, _keeps_alive(start_line, headers))
 
 
+def _parse_headers(text: str) -> HTTPHeaders:
+    """Parse the lines after the first one, with the empty line at their end."""
+    if not _HEADERS.fullmatch(text):
+        raise HTTPInputError("a line is no header")
+    headers = HTTPHeaders()
+    for name, rest in _HEADER.findall(text):
+        value = rest.rstrip(" \t")
+        if name in headers:
+            headers.add(name, value)
+        else:  # without looking once more whether both are valid
+            headers[name] = value
+    return headers
+
+
 def _parse_length(headers: HTTPHeaders) -> int | None:
-    coding, length = headers.get("Transfer-Encoding"), headers.get("Content-Length")
-    if coding is not None:
-        if length is not None or coding.lower() != "chunked":
+    if "Transfer-Encoding" in headers:
+        if "Content-Length" in headers or headers["Transfer-Encoding"].lower() != "chunked":
             raise HTTPInputError("the length of the body is ambiguous")
         return None
-    if length is None:
+    if "Content-Length" not in headers:
         return 0
+    length = headers["Content-Length"]
     if not _LENGTH.fullmatch(length):
         raise HTTPInputError("Content-Length is not a number")
     return int(length) if len(length) <= _MAX_DIGITS else 10**_MAX_DIGITS
 
 
 def _keeps_alive(start_line: RequestStartLine, headers: HTTPHeaders) -> bool:
-    wish = headers.get("Connection")
-    if wish is None:
+    if "Connection" not in headers:
         return start_line.version == "HTTP/1.1"
-    wishes = {one.strip() for one in wish.lower().split(",")}
+    wishes = {one.strip() for one in headers["Connection"].lower().split(",")}
     return "close" not in wishes and (start_line.version == "HTTP/1.1" or "keep-alive" in wishes)
 
 

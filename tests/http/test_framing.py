@@ -1,11 +1,13 @@
 """Where requests and bodies end, however their bytes arrive, and what is refused as ambiguous."""
 
+import re
+import time
 from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tornado.httputil import HTTPInputError
+from tornado.httputil import HTTPHeaders, HTTPInputError
 
 from agentd.http.framing import (
     END_OF_REQUEST,
@@ -178,6 +180,54 @@ def test_a_head_keeps_what_was_sent() -> None:
     assert message.headers["X"] == "a,b"
     assert message.expects_continue
     assert not parse_message(build_head()).expects_continue
+
+
+PIECES = st.sampled_from(
+    [
+        "Host",
+        ":",
+        " ",
+        "\t",
+        "\r",
+        "\n",
+        "\r\n",
+        "a",
+        "X-Y",
+        "x-y: 1\r\n",
+        "\0",
+        "\x7f",
+        "\x0b",
+        "é",
+        "ÿ",
+        "",
+    ]
+)
+
+
+@given(st.lists(PIECES, max_size=30).map("".join))
+def test_headers_are_understood_as_tornado_understands_them(text: str) -> None:
+    head = f"GET / HTTP/1.1\r\n{text}\r\n\r\n"
+    lines = head[head.index("\n") :]
+    first_end = re.search("\r?\n\r?\n", head)
+    assert first_end
+    head, lines = head[: first_end.end()], lines[: first_end.end() - head.index("\n")]
+    try:
+        expected = list(HTTPHeaders.parse(lines).get_all())
+    except HTTPInputError:
+        with pytest.raises(HTTPInputError):
+            parse_message(head.encode("latin-1"))
+        return
+    assert list(parse_message(head.encode("latin-1")).headers.get_all()) == expected
+
+
+@pytest.mark.parametrize(
+    "line", ["X:" + " " * 60_000 + "\0", "X: " + "a " * 30_000 + "\0", "X" * 60_000, ": " * 30_000]
+)
+def test_a_hostile_head_is_refused_in_linear_time(line: str) -> None:
+    began = time.process_time()
+    with pytest.raises(HTTPInputError):
+        parse_message(build_head(line))
+    assert time.process_time() - began < 1
 
 
 # Requests out of the bytes of a connection.
