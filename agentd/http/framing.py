@@ -280,7 +280,11 @@ class RequestParser:
         size = end.end() if end else len(self._buffer)
         if size > MAX_HEAD_BYTES:
             has_line = b"\n" in self._buffer[:MAX_HEAD_BYTES]
-            raise HeadTooLong("too long") if has_line else TargetTooLong("too long")
+            raise (
+                HeadTooLong("the head is too long")
+                if has_line
+                else TargetTooLong("the target is too long")
+            )
         if end is None:
             self._searched = size
             return None

@@ -279,7 +279,7 @@ class HttpConnection(asyncio.Protocol):
                     return
                 self._handle_event(event)
         except HTTPInputError as error:
-            log.info("no valid request from %s: %s", self.remote_ip, error)
+            log.debug("no valid request from %s: %s", self.remote_ip, error)
             self._refuse(*_choose_refusal(error))
         except Exception:
             self.abort()  # otherwise the client would wait for ever
