@@ -181,7 +181,8 @@ class HttpConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Serve a new connection, or refuse it where there are too many."""
         self._transport = cast(asyncio.Transport, transport)  # uvloop's are of no such class
-        self._transport.set_write_buffer_limits(high=0)  # to know of every client that is slow
+        # To know of every client that is slow. Not 0: transports over TLS pause at their limit.
+        self._transport.set_write_buffer_limits(high=1, low=0)
         self.remote_ip = str((transport.get_extra_info("peername") or [""])[0])
         self.is_tls = transport.get_extra_info("ssl_object") is not None
         self._connections.add(self)
@@ -334,11 +335,15 @@ class HttpConnection(asyncio.Protocol):
             task.add_done_callback(lambda done: self._end_step(done, then))
 
     def _end_step(self, task: "asyncio.Task[None]", then: Callable[[], None]) -> None:
-        if not task.cancelled() and (error := task.exception()) is not None:
+        if not task.cancelled() and (error := task.exception()) is None:
+            then()
+            self._read_soon()
+            return
+        if not task.cancelled():
             log.error("unexpected error while a request was read", exc_info=error)
-            self.abort()
-        then()
-        self._read_soon()
+        if self._is_admitting:
+            self._handler = None  # it never learnt of a request that could be lost
+        self.abort()
 
     # Ends.
 

@@ -12,6 +12,8 @@ from agentd.http.request_handler import RequestHandler
 
 MAX_CONNECTIONS = 14_000
 """Connections at the same time: all live ones, and 2,000 more."""
+BACKLOG = 128
+"""Connections that may wait to be accepted."""
 RESERVED_DESCRIPTORS = 256
 """File descriptors that are kept free of connections, so that the daemon can open its files."""
 
@@ -33,7 +35,11 @@ class HttpServer:
         for one in sockets:
             self._servers.append(
                 await loop.create_server(
-                    self._make_connection, sock=one, ssl=self._tls, ssl_handshake_timeout=timeout
+                    self._make_connection,
+                    sock=one,
+                    ssl=self._tls,
+                    ssl_handshake_timeout=timeout,
+                    backlog=BACKLOG,
                 )
             )
 

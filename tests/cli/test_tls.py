@@ -1,5 +1,6 @@
 """``agentd tls``, and the daemon that answers https with what it made."""
 
+import asyncio
 import http.client
 import json
 import os
@@ -13,12 +14,14 @@ from pathlib import Path
 
 import pytest
 from cryptography.x509 import load_pem_x509_certificate
+from tornado.httpclient import HTTPRequest
+from tornado.websocket import websocket_connect
 
 from agentd.cli.main import main
 from agentd.core.errors import ConfigError
 from agentd.http.tls import load_tls_context
 from agentd.settings.sources import load
-from tests.support.daemon import KEY, WORD, Serving
+from tests.support.daemon import KEY, PATIENCE, WORD, Serving
 from tests.support.fixtures import Serve
 
 
@@ -135,6 +138,39 @@ def test_large_bodies_pass_both_ways(daemon: Serving, browser: Browser) -> None:
     daemon.client().messages(chat)
     _, _, body = browser.send("GET", f"/api/chat/{chat}/messages", headers={"X-API-Key": KEY})
     assert json.loads(body)["messages"][0]["content"] == prompt
+
+
+def test_a_stream_goes_on_and_a_connection_is_kept(daemon: Serving, browser: Browser) -> None:
+    connection = browser.connection
+    assert browser.send("GET", "/healthz")[0] == 200
+    kept = connection.sock
+    assert [browser.send("GET", "/healthz")[0] for _ in range(3)] == [200] * 3
+    assert connection.sock is kept
+    kept.settimeout(PATIENCE)
+    connection.request("GET", "/api/events", headers={"X-API-Key": KEY})
+    stream = connection.getresponse()
+    for _ in range(5):
+        chat = daemon.client().create_chat()
+        while f'"chatId":{chat}'.encode() not in stream.readline():
+            pass
+
+
+@pytest.mark.gen_test(timeout=PATIENCE)
+async def test_a_websocket_gets_events_and_ends_in_order(daemon: Serving, files: dict[str, str]):
+    assert daemon._running
+    address = daemon._running.public_url.replace("https", "wss")
+    context = ssl.create_default_context(cafile=files["authority"])
+    request = HTTPRequest(f"{address}/liveChatHub?api_key={KEY}", ssl_options=context)
+    connection = await websocket_connect(request)
+    await connection.write_message('{"protocol":"json","version":1}\x1e')
+    assert await connection.read_message() == "{}\x1e"
+    for _ in range(5):
+        chat = await asyncio.to_thread(daemon.client().create_chat)
+        while f'"chatId":{chat}' not in str(await connection.read_message()):
+            pass
+    connection.close()
+    while await connection.read_message() is not None:
+        pass
 
 
 def test_programs_of_this_machine_go_on_by_http(daemon: Serving) -> None:
