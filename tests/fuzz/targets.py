@@ -6,8 +6,10 @@ a piece of input that is repeated to see that the parser's time grows with the i
 
 import base64
 import json
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from typing import Any, NamedTuple
+
+from tornado.httputil import HTTPInputError
 
 from agentd.acp import messages as acp_messages
 from agentd.agent.engines.external.json_rpc import RpcPeer
@@ -20,6 +22,7 @@ from agentd.core.sse import SseReader
 from agentd.gateway.ledger.day_file import decode_record
 from agentd.gateway.vpn import links
 from agentd.gateway.vpn.subscription import parse_subscription
+from agentd.http.framing import RequestMessage, RequestParser
 from agentd.http.json_body import decode_json
 from agentd.http.multipart import read_form
 from agentd.live.cursor import parse_cursor
@@ -140,6 +143,29 @@ def parse_ledger_line(data: bytes) -> None:
     decode_record(data)
 
 
+def parse_http_requests(data: bytes) -> None:
+    """Parse the bytes of a connection: whatever the parts, the requests are the same."""
+    assert _list_requests(_split(data)) == _list_requests([data])
+
+
+def _list_requests(parts: Iterable[bytes]) -> list[Any] | None:
+    """Return each request with its body; None if there is an error."""
+    parser, found = RequestParser(), list[Any]()
+    try:
+        for part in parts:
+            parser.feed(part)
+            while (event := parser.next_event()) is not None:
+                if isinstance(event, RequestMessage):
+                    found.append([event.start_line, list(event.headers.get_all()), b""])
+                elif isinstance(event, bytes):
+                    found[-1][2] += event
+                else:
+                    parser.begin_next()
+    except HTTPInputError:
+        return None
+    return found
+
+
 def parse_form(data: bytes) -> None:
     """Read a multipart form, in parts."""
 
@@ -199,6 +225,8 @@ _RECORD = encode_checksummed(
      "status": 200, "outcome": "ok"}
 )  # fmt: skip
 _FORM = b'--x\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\nhi\r\n--x--\r\n'
+
+_CHUNKED = b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 TARGETS: dict[str, FuzzTarget] = {
     "json-body": FuzzTarget(
@@ -280,6 +308,19 @@ TARGETS: dict[str, FuzzTarget] = {
         (_RECORD, _RECORD[:-9]),
         ((b"", b"x", b"\n"), (b'{"id":"', b"a", b'"}\n')),
         (AgentdError, ChecksumMismatch),
+    ),
+    "http-requests": FuzzTarget(
+        parse_http_requests,
+        (
+            b"GET / HTTP/1.1\r\nHost: a\r\n\r\n" * 2, b"POST /x HTTP/1.0\nContent-Length: 2\n\n{}",
+            b"%b2;a=b\r\n{}\r\n0\r\nX: y\r\n\r\n" % _CHUNKED,
+        ),
+        (
+            (b"GET / HTTP/1.1\r\n", b"A: b\r\n", b"\r\n"),
+            (b"GET / HTTP/1.1\r\nA:", b" ", b"\0\r\n\r\n"),
+            (b"", b"GET / HTTP/1.1\r\n\r\n", b""), (b"", b"\r\n", b""),
+            (_CHUNKED, b"1\r\na\r\n", b"0\r\n\r\n"),
+        ),
     ),
     "multipart": FuzzTarget(
         parse_form,
