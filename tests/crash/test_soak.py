@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
+from tests.crash.keys import KEY
 from tests.crash.soak import Comparison, Sample, Soak, compare, describe, read_samples
 
 STEPS = 6
@@ -40,7 +41,8 @@ def test_what_each_step_leaves_open_is_seen(tmp_path: Path) -> None:
         def connect(_: int) -> None:
             address = urlsplit(soak.load.url)
             left.append(HTTPConnection(address.hostname or "", address.port, timeout=60))
-            left[-1].request("GET", "/api/events")
+            left[-1].request("GET", "/api/events", headers={"X-API-Key": KEY})
+            assert left[-1].getresponse().status == 200  # each stream that is open is a task
 
         return connect
 
