@@ -1,8 +1,8 @@
 """A client's connection: one request after another is read from it, and answered on it.
 
 Tornado's own connection takes a task and several futures for each part of a request: two fifths of
-the time of a small one. This one is called by the loop's transport, parses with Tornado's
-functions, and hands a connection that becomes a WebSocket over to Tornado (``upgraded_stream``).
+the time of a small one. This one is called by the loop's transport, has ``framing`` read the bytes,
+and hands a connection that becomes a WebSocket over to Tornado (``upgraded_stream``).
 """
 
 import asyncio
