@@ -24,6 +24,9 @@ class UpgradedStream(UpgradedConnection):
         self._read: asyncio.Future[bytes] | None = None
         self._wanted = 0
         """The bytes that ``_read`` waits for."""
+        self._sent: asyncio.Future[None] = self._loop.create_future()
+        """The result of each write that is sent at once: one for all, as events go to thousands."""
+        self._sent.set_result(None)
         self._written: asyncio.Future[None] | None = None
         """Set while written bytes wait for the client to read."""
         self._on_close: Callable[[], None] | None = None
@@ -43,12 +46,10 @@ class UpgradedStream(UpgradedConnection):
         if self._transport.is_closing():
             raise StreamClosedError
         self._transport.write(data)
-        written = self._loop.create_future()
         if not self._transport.get_write_buffer_size():
-            written.set_result(None)
-            return written
+            return self._sent
         if self._written is None:
-            self._written = written
+            self._written = self._loop.create_future()
         return self._written
 
     def read_bytes(self, num_bytes: int) -> "asyncio.Future[bytes]":
