@@ -61,7 +61,7 @@ async def _continue(work: Coroutine[Any, Any, None], waited_for: Any) -> None:
 
 
 class _Rest:
-    """What is left of a coroutine that waits for something; ``await`` finishes it."""
+    """The rest of a coroutine that has begun and waits for something; ``await`` finishes it."""
 
     def __init__(self, work: Coroutine[Any, Any, None], waited_for: Any) -> None:
         self._work = work

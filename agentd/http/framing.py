@@ -19,7 +19,7 @@ MAX_HEAD_BYTES = 64 * 1024
 """The most bytes of the request line and the headers together."""
 
 _HEAD_END = re.compile(rb"\r?\n\r?\n")
-"""What ends a head; a bare line feed ends a line, too (RFC 9112, section 2.2)."""
+"""The end of a head; a bare line feed ends a line, too (RFC 9112, section 2.2)."""
 
 _LINE = (
     r"([!#$%&'*+\-.^_`|~0-9A-Za-z]++):"  # a token (RFC 9110, section 5.6.2)
@@ -49,7 +49,7 @@ class TargetTooLong(HTTPInputError):
     """The request line alone has more than ``MAX_HEAD_BYTES``."""
 
 
-class RequestMessage(NamedTuple):
+class ParsedHead(NamedTuple):
     """The head of a request, as far as the framing of its messages depends on it."""
 
     start_line: RequestStartLine
@@ -65,14 +65,14 @@ class RequestMessage(NamedTuple):
         return "Expect" in self.headers and self.headers["Expect"] == "100-continue"
 
 
-def parse_message(head: bytes) -> RequestMessage:
+def parse_head(head: bytes) -> ParsedHead:
     """Parse a head with its end; ``HTTPInputError`` if it is not valid."""
     text = head.decode("latin-1").lstrip("\r\n")  # RFC 9112, section 2.2: some send one before
     end = text.find("\n") + 1
     start_line = parse_request_start_line(text[:end].rstrip("\r\n"))
     headers = _parse_headers(text[end:])
     length = _parse_length(headers)
-    return RequestMessage(start_line, headers, length, _keeps_alive(start_line, headers))
+    return ParsedHead(start_line, headers, length, _keeps_alive(start_line, headers))
 
 
 def _parse_headers(text: str) -> HTTPHeaders:
@@ -212,7 +212,7 @@ END_OF_REQUEST = EndOfRequest()
 class RequestParser:
     """Makes the events of requests out of the bytes of a connection, in order.
 
-    Each request is a ``RequestMessage``, the parts of its body, and ``END_OF_REQUEST``. The next
+    Each request is a ``ParsedHead``, the parts of its body, and ``END_OF_REQUEST``. The next
     one begins after ``begin_next``.
     """
 
@@ -240,7 +240,7 @@ class RequestParser:
         else:
             self._buffer += data
 
-    def next_event(self) -> RequestMessage | bytes | EndOfRequest | None:
+    def next_event(self) -> ParsedHead | bytes | EndOfRequest | None:
         """Return the next event; None: more has to come first.
 
         Raises ``HTTPInputError`` for what is no request, ``HeadTooLong`` and ``TargetTooLong``.
@@ -275,7 +275,7 @@ class RequestParser:
         self._buffer.clear()
         return rest
 
-    def _take_head(self) -> RequestMessage | None:
+    def _take_head(self) -> ParsedHead | None:
         end = _HEAD_END.search(self._buffer, max(0, self._searched - 3))
         size = end.end() if end else len(self._buffer)
         if size > MAX_HEAD_BYTES:
@@ -288,8 +288,8 @@ class RequestParser:
         if end is None:
             self._searched = size
             return None
-        message = parse_message(bytes(self._buffer[:size]))
+        head = parse_head(bytes(self._buffer[:size]))
         del self._buffer[:size]
         self._searched = 0
-        self._body = ChunkedBody() if message.length is None else FixedBody(message.length)
-        return message
+        self._body = ChunkedBody() if head.length is None else FixedBody(head.length)
+        return head

@@ -27,7 +27,7 @@ from agentd.http.framing import (
     MAX_HEAD_BYTES,
     EndOfRequest,
     HeadTooLong,
-    RequestMessage,
+    ParsedHead,
     RequestParser,
     TargetTooLong,
 )
@@ -288,12 +288,12 @@ class HttpConnection(asyncio.Protocol):
         else:
             self._read_soon()
 
-    def _handle_event(self, event: RequestMessage | bytes | EndOfRequest) -> None:
-        if isinstance(event, RequestMessage):
+    def _handle_event(self, event: ParsedHead | bytes | EndOfRequest) -> None:
+        if isinstance(event, ParsedHead):
             self._begin_request(event)
-        elif self._handler is None:
-            self._is_closing = True  # nobody takes the rest of a body
-        elif isinstance(event, bytes):
+            return
+        assert self._handler  # whoever ends a request early closes the connection
+        if isinstance(event, bytes):
             step = self._handler.data_received(event)
             if step is not None:
                 self._run(step, self._read_further)
@@ -301,22 +301,22 @@ class HttpConnection(asyncio.Protocol):
             self._is_waiting = True
             self._handler.finish()
 
-    def _begin_request(self, message: RequestMessage) -> None:
+    def _begin_request(self, head: ParsedHead) -> None:
         self._context.head_timeouts.cancel(self)
-        self.keeps_alive = message.keeps_alive
+        self.keeps_alive = head.keeps_alive
         self._is_admitting = True
         self._handler = self._make_handler(self)
         self._run(
-            self._handler.headers_received(message.start_line, message.headers),
-            lambda: self._begin_body(message),
+            self._handler.headers_received(head.start_line, head.headers),
+            lambda: self._begin_body(head),
         )
 
-    def _begin_body(self, message: RequestMessage) -> None:
+    def _begin_body(self, head: ParsedHead) -> None:
         self._is_admitting = False
         if self._is_closing:
             self._report_lost()
             return
-        if message.expects_continue:
+        if head.expects_continue:
             self._transport.write(_CONTINUE)
         self._read_further()
 

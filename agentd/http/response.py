@@ -119,7 +119,7 @@ class ResponseWriter:
                 await connection.flush()
 
     def _write_head(self, status: int, headers: dict[str, str], chunk: bytes) -> None:
-        head = _encode_head(status, headers)
+        head = encode_head(status, headers)
         self.has_started = True
         self._connection.write(head + chunk)
 
@@ -141,7 +141,7 @@ class ResponseWriter:
         return headers
 
 
-def _encode_head(status: int, headers: dict[str, str]) -> bytes:
+def encode_head(status: int, headers: dict[str, str]) -> bytes:
     """Encode the head of a response. Raises ``ValueError`` for a line break in a header."""
     lines = [f"HTTP/1.1 {status} {_REASONS.get(status, 'Unknown')}"]
     lines += [f"{name}: {value}" for name, value in headers.items()]

@@ -1,4 +1,4 @@
-"""How a connection stops to speak HTTP (RFC 9110, section 7.8)."""
+"""Upgrades of a connection from HTTP to another protocol (RFC 9110, section 7.8)."""
 
 import asyncio
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from tornado.httputil import HTTPHeaders, RequestStartLine
 
 
 class UpgradedConnection(Protocol):
-    """What has taken over a connection."""
+    """The protocol that has taken over a connection."""
 
     def data_received(self, data: bytes) -> None:
         """Take received bytes."""

@@ -8,6 +8,7 @@ from tornado.httputil import HTTPConnection, HTTPHeaders, RequestStartLine, Resp
 from tornado.ioloop import IOLoop
 from tornado.iostream import IOStream, StreamClosedError
 
+from agentd.http.response import encode_head
 from agentd.http.upgrade import UpgradableConnection, UpgradedConnection
 
 MAX_BUFFERED = 512 * 1024
@@ -15,7 +16,7 @@ MAX_BUFFERED = 512 * 1024
 
 
 class UpgradedStream(UpgradedConnection):
-    """What Tornado's WebSocket uses of an ``IOStream``, over the transport of a connection."""
+    """Stands for an ``IOStream`` in Tornado's WebSocket, over the transport of a connection."""
 
     def __init__(self, connection: UpgradableConnection) -> None:
         self.io_loop = IOLoop.current()
@@ -76,7 +77,7 @@ class UpgradedStream(UpgradedConnection):
         """Take received bytes."""
         self._buffer += data
         self._complete_read()
-        if len(self._buffer) > MAX_BUFFERED:
+        if self._read is None and len(self._buffer) > MAX_BUFFERED:
             self._transport.pause_reading()
 
     def resume_writing(self) -> None:
@@ -110,6 +111,8 @@ class UpgradedStream(UpgradedConnection):
         elif self._is_lost:
             self._read = None
             read.set_exception(StreamClosedError())
+        else:  # more is wanted than is kept otherwise
+            self._transport.resume_reading()
 
 
 class HandshakeConnection(HTTPConnection):
@@ -129,9 +132,7 @@ class HandshakeConnection(HTTPConnection):
     ) -> "asyncio.Future[None]":
         """Send the head of the response; a handshake has no body."""
         assert isinstance(start_line, ResponseStartLine)
-        lines = [f"HTTP/1.1 {start_line.code} {start_line.reason}"]
-        lines += [f"{name}: {value}" for name, value in headers.get_all()]
-        return self.write("\r\n".join([*lines, "", ""]).encode("latin-1") + (chunk or b""))
+        return self.write(encode_head(start_line.code, dict(headers.get_all())) + (chunk or b""))
 
     def write(self, chunk: bytes) -> "asyncio.Future[None]":
         """Send bytes."""

@@ -22,7 +22,7 @@ from agentd.core.sse import SseReader
 from agentd.gateway.ledger.day_file import decode_record
 from agentd.gateway.vpn import links
 from agentd.gateway.vpn.subscription import parse_subscription
-from agentd.http.framing import RequestMessage, RequestParser
+from agentd.http.framing import ParsedHead, RequestParser
 from agentd.http.json_body import decode_json
 from agentd.http.multipart import read_form
 from agentd.live.cursor import parse_cursor
@@ -155,7 +155,7 @@ def _list_requests(parts: Iterable[bytes]) -> list[Any] | None:
         for part in parts:
             parser.feed(part)
             while (event := parser.next_event()) is not None:
-                if isinstance(event, RequestMessage):
+                if isinstance(event, ParsedHead):
                     found.append([event.start_line, list(event.headers.get_all()), b""])
                 elif isinstance(event, bytes):
                     found[-1][2] += event

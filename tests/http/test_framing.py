@@ -16,10 +16,10 @@ from agentd.http.framing import (
     EndOfRequest,
     FixedBody,
     HeadTooLong,
-    RequestMessage,
+    ParsedHead,
     RequestParser,
     TargetTooLong,
-    parse_message,
+    parse_head,
 )
 
 REST = b"GET /next HTTP/1.1\r\n\r\n"
@@ -134,7 +134,7 @@ def test_a_whole_part_of_a_body_is_taken_without_a_copy_and_never_more() -> None
 )
 def test_a_body_of_ambiguous_length_is_refused(lines: tuple[str, ...]) -> None:
     with pytest.raises(HTTPInputError):
-        parse_message(build_head(*lines))
+        parse_head(build_head(*lines))
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_a_body_of_ambiguous_length_is_refused(lines: tuple[str, ...]) -> None:
 def test_the_length_of_a_body_is_that_of_its_head(
     lines: tuple[str, ...], length: int | None
 ) -> None:
-    assert parse_message(build_head(*lines)).length == length
+    assert parse_head(build_head(*lines)).length == length
 
 
 @pytest.mark.parametrize(
@@ -170,16 +170,16 @@ def test_a_connection_is_kept_as_version_and_client_say(
     version: str, wish: str | None, keeps_alive: bool
 ) -> None:
     lines = [f"Connection: {wish}"] if wish else []
-    assert parse_message(build_head(*lines, version=version)).keeps_alive is keeps_alive
+    assert parse_head(build_head(*lines, version=version)).keeps_alive is keeps_alive
 
 
 def test_a_head_keeps_what_was_sent() -> None:
     head = b"\r\n" + build_head("X: a", "x: b", "Expect: 100-continue")
-    message = parse_message(head)
+    message = parse_head(head)
     assert message.start_line == ("POST", "/path?q=1", "HTTP/1.1")
     assert message.headers["X"] == "a,b"
     assert message.expects_continue
-    assert not parse_message(build_head()).expects_continue
+    assert not parse_head(build_head()).expects_continue
 
 
 PIECES = st.sampled_from(
@@ -215,9 +215,9 @@ def test_headers_are_understood_as_tornado_understands_them(text: str) -> None:
         expected = list(HTTPHeaders.parse(lines).get_all())
     except HTTPInputError:
         with pytest.raises(HTTPInputError):
-            parse_message(head.encode("latin-1"))
+            parse_head(head.encode("latin-1"))
         return
-    assert list(parse_message(head.encode("latin-1")).headers.get_all()) == expected
+    assert list(parse_head(head.encode("latin-1")).headers.get_all()) == expected
 
 
 @pytest.mark.parametrize(
@@ -226,7 +226,7 @@ def test_headers_are_understood_as_tornado_understands_them(text: str) -> None:
 def test_a_hostile_head_is_refused_in_linear_time(line: str) -> None:
     began = time.process_time()
     with pytest.raises(HTTPInputError):
-        parse_message(build_head(line))
+        parse_head(build_head(line))
     assert time.process_time() - began < 1
 
 
@@ -235,9 +235,9 @@ def test_a_hostile_head_is_refused_in_linear_time(line: str) -> None:
 
 def read_events(
     parser: RequestParser, pieces: list[bytes]
-) -> list[RequestMessage | bytes | EndOfRequest]:
+) -> list[ParsedHead | bytes | EndOfRequest]:
     """Return all events; the parts of a body together, as their boundaries mean nothing."""
-    found: list[RequestMessage | bytes | EndOfRequest] = []
+    found: list[ParsedHead | bytes | EndOfRequest] = []
     for piece in pieces:
         parser.feed(piece)
         while (event := parser.next_event()) is not None:
@@ -272,12 +272,12 @@ def test_the_requests_of_a_connection_are_the_same_however_they_arrive(requests,
 def test_the_next_request_waits_until_this_one_is_answered() -> None:
     parser = RequestParser()
     parser.feed(build_head() * 2)
-    assert isinstance(parser.next_event(), RequestMessage)
+    assert isinstance(parser.next_event(), ParsedHead)
     assert parser.next_event() is END_OF_REQUEST
     assert parser.is_complete
     assert parser.next_event() is None
     parser.begin_next()
-    assert isinstance(parser.next_event(), RequestMessage)
+    assert isinstance(parser.next_event(), ParsedHead)
 
 
 def test_a_part_of_a_body_that_comes_alone_is_passed_on_as_it_is() -> None:
@@ -313,6 +313,6 @@ def test_a_line_may_end_without_a_carriage_return(end: bytes) -> None:
     parser = RequestParser()
     parser.feed(b"GET / HTTP/1.1\r\nHost: here" + end + b"rest")
     event = parser.next_event()
-    assert isinstance(event, RequestMessage)
+    assert isinstance(event, ParsedHead)
     assert event.headers["Host"] == "here"
     assert parser.take_rest() == b"rest"

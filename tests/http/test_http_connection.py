@@ -193,6 +193,17 @@ async def test_a_client_that_sends_and_never_reads_gets_no_further_answer():
         assert await reader.readexactly(3 * len(large)) == large * 3
 
 
+async def test_a_client_that_never_reads_its_answer_is_hung_up_on(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("agentd.http.context.WRITE_TIMEOUT", 0.05)
+
+    def prepare(handler: Handler) -> None:
+        handler.answer = OK + b"x" * 30_000_000
+
+    async with connect(prepare) as (server, _, writer):
+        writer.write(GET)
+        await until(lambda: server.handlers and not server.connections)
+
+
 async def test_a_body_waits_in_the_kernel_while_its_handler_has_no_room():
     room = asyncio.Event()
 

@@ -58,6 +58,14 @@ async def test_what_nobody_reads_waits_in_the_kernel_and_is_read_later():
         assert b"".join(found) + await stream.read_bytes(len(data) % 65_536) == data
 
 
+async def test_more_can_be_read_at_once_than_waits_otherwise():
+    async with upgrade() as (stream, _, writer):
+        data = bytes(range(256)) * 20_000
+        writer.write(data)
+        await until(lambda: len(stream._buffer) > MAX_BUFFERED)
+        assert await stream.read_bytes(len(data)) == data
+
+
 async def test_a_write_ends_once_the_client_has_read_it():
     async with upgrade() as (stream, reader, _):
         assert stream.write(b"small").done()
