@@ -38,12 +38,17 @@ from tests.crash import keeping, plants
 from tests.crash.keys import KEY_HASH, MANAGEMENT_HASH
 
 LOADED_LATER = (
+    "agentd.app.channel_checks",
+    "agentd.app.management",
     "agentd.app.management_routes",
     "agentd.gateway.ledger.tail",
     "agentd.gateway.metrics.exposition",
     "agentd.gateway.secrets.rule_store",
+    "cronsim.explain",
     "cryptography.hazmat.primitives.asymmetric.ed25519",
+    "cryptography.hazmat.primitives.ciphers.aead",
     "multipart",
+    "py_vapid",
     "re2",
     "watchdog.observers",
 )
@@ -126,13 +131,18 @@ def _run_daemon(order: dict[str, str]) -> NoReturn:
         os._exit(code)
 
 
+def import_all() -> None:
+    """Import what each forked daemon would import after its start."""
+    for module in LOADED_LATER:
+        importlib.import_module(module)
+    gc.freeze()
+
+
 def main() -> None:
     """Fork a daemon per line; the system reaps them."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     keeping.call_no_push_services()
-    for module in LOADED_LATER:
-        importlib.import_module(module)
-    gc.freeze()
+    import_all()
     folders.PATIENCE = 60.0  # what a killed one was starting may take longer to let go of its lock
     for line in sys.stdin:
         pid = os.fork()

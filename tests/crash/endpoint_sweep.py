@@ -31,7 +31,7 @@ from agentd.settings.model import Settings
 from agentd.storage.layout import Layout
 from tests.crash import endpoint_calls, keeping, plants
 from tests.crash.callers import NoAnswer, Wire
-from tests.crash.daemon_with_ledger import LedgerEngine
+from tests.crash.daemon_with_ledger import LedgerEngine, import_all
 from tests.crash.endpoint_calls import CALLS, CHAT, EMPTY, OTHER, TRASHED, EndpointCall
 from tests.crash.faults import Faults, real_write
 from tests.crash.keys import KEY_HASH, MANAGEMENT_HASH
@@ -128,7 +128,8 @@ def run_daemon(folder: str, use: Callable[[str], Any]) -> Any:
 
 
 def prepare_folder(folder: str) -> None:
-    """Fill a folder with all that the calls change."""
+    """Fill a folder with all that the calls change, for daemons that have everything imported."""
+    import_all()
     os.makedirs(folder)
     endpoint_calls.settle(Layout(os.path.join(folder, "state"), os.path.join(folder, "config")))
     values = run_in_child(lambda: run_daemon(folder, endpoint_calls.fill))
