@@ -1,7 +1,10 @@
-"""Run blocking work in threads without losing its result when the caller is cancelled."""
+"""Blocking work in threads: without losing its result, and at little cost on a hot path."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
+from queue import SimpleQueue
+from threading import Thread
 from typing import TypeVar, TypeVarTuple, Unpack
 
 T = TypeVar("T")
@@ -37,3 +40,68 @@ async def open_in_thread(open_: Callable[[], T], close: Callable[[T], None]) -> 
     except asyncio.CancelledError:
         work.add_done_callback(close_unwanted)
         raise
+
+
+class WorkerThreads:
+    """Threads that run what they are given, in this order; each starts when it is first needed.
+
+    For short work on a hot path: ``ThreadPoolExecutor`` has a future for each piece of work, and
+    locks that its caller and its threads take turns to wait for.
+    """
+
+    def __init__(self, name: str, count: int) -> None:
+        self._name = name
+        self._count = count
+        self._threads: list[Thread] = []
+        self._work: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
+        self._is_closed = False
+
+    def start(self, work: Callable[[], object]) -> None:
+        """Run ``work``, which must not raise, after what was given before.
+
+        Raises ``RuntimeError`` after ``close``.
+        """
+        if self._is_closed:
+            raise RuntimeError(f"the threads {self._name!r} have ended")
+        self._work.put(work)
+        if len(self._threads) < self._count:
+            name = f"{self._name}_{len(self._threads)}"
+            self._threads.append(Thread(target=self._run, name=name, daemon=True))
+            self._threads[-1].start()
+
+    def run_on_each(self, work: Callable[[T], None], items: Sequence[T]) -> None:
+        """Call ``work`` with every item, here and in the threads; return when all are done.
+
+        Raises what ``work`` raised; those after it in the same thread are then left out.
+        """
+        share = min(len(items), self._count + 1)
+        results: SimpleQueue[Exception | None] = SimpleQueue()
+
+        def run(first: int) -> None:
+            try:
+                for item in items[first::share]:
+                    work(item)
+            except Exception as error:  # a thread boundary: the caller gets it
+                results.put(error)
+            else:
+                results.put(None)
+
+        for first in range(1, share):
+            self.start(partial(run, first))
+        if items:
+            run(0)
+        for error in [results.get() for _ in range(share)]:
+            if error:
+                raise error
+
+    def close(self) -> None:
+        """Finish what was given, and end the threads."""
+        self._is_closed = True
+        for _ in self._threads:
+            self._work.put(None)
+        for thread in self._threads:
+            thread.join()
+
+    def _run(self) -> None:
+        while work := self._work.get():
+            work()

@@ -14,13 +14,13 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 from msgspec import Struct
 
 from agentd.core.errors import AgentdError, Unavailable
 from agentd.core.ids import HighWaterMarks, Sequences
+from agentd.core.threads import WorkerThreads
 from agentd.storage.checksummed_json import encode_checksummed
 from agentd.storage.document import explain_os_error, replace_document, sync_folder, write_all
 from agentd.storage.layout import Layout
@@ -37,6 +37,9 @@ log = logging.getLogger(__name__)
 
 MAX_PENDING_BYTES = 8 * 1024 * 1024
 """Bytes that may wait for the disk before more are refused."""
+
+SYNC_THREADS = 7
+"""Threads that sync journals beside the one that writes them."""
 
 _OPEN = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -88,8 +91,8 @@ class GroupCommitter:
     def __init__(self, layout: Layout, sequences: Sequences) -> None:
         self._layout = layout
         self._sequences = sequences
-        self._thread = ThreadPoolExecutor(1, "commit")
-        self._syncs = ThreadPoolExecutor(8, "fsync")
+        self._thread = WorkerThreads("commit", 1)
+        self._syncs = WorkerThreads("fsync", SYNC_THREADS)
         self._dirty: list[Journal] = []
         self._callbacks: list[tuple[Journal, Callable[[], None]]] = []
         self._waiting = 0
@@ -124,12 +127,14 @@ class GroupCommitter:
         """Wait until everything that was appended is settled, and end the threads."""
         while self._idle:
             await asyncio.shield(self._idle)
-        self._thread.shutdown()
-        self._syncs.shutdown()
+        self._thread.close()
+        self._syncs.close()
 
     async def ping(self) -> None:
         """Return once the disk thread has responded."""
-        await asyncio.get_running_loop().run_in_executor(self._thread, lambda: None)
+        loop, responded = asyncio.get_running_loop(), asyncio.Event()
+        self._thread.start(lambda: loop.call_soon_threadsafe(responded.set))
+        await responded.wait()
 
     def _begin_batch(self) -> None:
         """Write what is waiting; ``_end_batch`` is called once it is on disk, and goes on.
@@ -146,16 +151,21 @@ class GroupCommitter:
         for job in batch.jobs:
             job.journal.lines = []
             job.journal.busy, job.journal.done = job.journal.done, None
+
+        def commit() -> None:
+            error = None
+            try:
+                self._commit(batch.jobs, batch.marks)
+            except Exception as failed:  # a thread boundary: all callers get it
+                error = failed
+            loop.call_soon_threadsafe(self._end_batch, batch, error)
+
         try:
-            committed = self._thread.submit(self._commit, batch.jobs, batch.marks)
+            self._thread.start(commit)
         except RuntimeError as error:  # after close
             self._end_batch(batch, error)
-            return
-        committed.add_done_callback(
-            lambda done: loop.call_soon_threadsafe(self._end_batch, batch, done.exception())
-        )
 
-    def _end_batch(self, batch: "_Batch", error: BaseException | None) -> None:
+    def _end_batch(self, batch: "_Batch", error: Exception | None) -> None:
         if error is not None:  # no caller may wait forever
             log.error("the disk thread failed", exc_info=error)
             for job in batch.jobs:
@@ -208,10 +218,7 @@ class GroupCommitter:
                     job.error = Unavailable(error.message, error.details)
                 return
         opened = [(job, fd) for job in jobs if (fd := _write(job)) is not None]
-        if len(opened) == 1:
-            _sync(*opened[0])
-        else:
-            list(self._syncs.map(lambda pair: _sync(*pair), opened))
+        self._syncs.run_on_each(lambda pair: _sync(*pair), opened)
         self._sync_new(jobs)
 
     def _sync_new(self, jobs: list[_Job]) -> None:
