@@ -76,20 +76,10 @@ class WorkerThreads:
         """
         share = min(len(items), self._count + 1)
         results: SimpleQueue[Exception | None] = SimpleQueue()
-
-        def run(first: int) -> None:
-            try:
-                for item in items[first::share]:
-                    work(item)
-            except Exception as error:  # a thread boundary: the caller gets it
-                results.put(error)
-            else:
-                results.put(None)
-
         for first in range(1, share):
-            self.start(partial(run, first))
+            self.start(partial(_try_each, work, items[first::share], results))
         if items:
-            run(0)
+            _try_each(work, items[::share], results)
         for error in [results.get() for _ in range(share)]:
             if error:
                 raise error
@@ -105,3 +95,15 @@ class WorkerThreads:
     def _run(self) -> None:
         while work := self._work.get():
             work()
+
+
+def _try_each(
+    work: Callable[[T], None], items: Sequence[T], results: "SimpleQueue[Exception | None]"
+) -> None:
+    try:
+        for item in items:
+            work(item)
+    except Exception as error:  # a thread boundary: the caller gets it
+        results.put(error)
+    else:
+        results.put(None)

@@ -14,6 +14,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -141,7 +142,6 @@ class GroupCommitter:
 
         Callbacks instead of a task: each append waits two passes of the loop less.
         """
-        loop = asyncio.get_running_loop()
         batch = _Batch(
             [_Job(journal, b"".join(journal.lines)) for journal in self._dirty],
             self._callbacks,
@@ -151,17 +151,8 @@ class GroupCommitter:
         for job in batch.jobs:
             job.journal.lines = []
             job.journal.busy, job.journal.done = job.journal.done, None
-
-        def commit() -> None:
-            error = None
-            try:
-                self._commit(batch.jobs, batch.marks)
-            except Exception as failed:  # a thread boundary: all callers get it
-                error = failed
-            loop.call_soon_threadsafe(self._end_batch, batch, error)
-
         try:
-            self._thread.start(commit)
+            self._thread.start(partial(self._write_batch, batch, asyncio.get_running_loop()))
         except RuntimeError as error:  # after close
             self._end_batch(batch, error)
 
@@ -208,8 +199,17 @@ class GroupCommitter:
                 self._waiting -= sum(map(len, journal.lines))
             journal.lines, journal.done = [], None
 
+    def _write_batch(self, batch: _Batch, loop: asyncio.AbstractEventLoop) -> None:
+        """Write one batch, on the disk thread, and have the loop end it."""
+        error = None
+        try:
+            self._commit(batch.jobs, batch.marks)
+        except Exception as failed:  # a thread boundary: all callers get it
+            error = failed
+        loop.call_soon_threadsafe(self._end_batch, batch, error)
+
     def _commit(self, jobs: list[_Job], marks: HighWaterMarks | None) -> None:
-        """Write one batch, on the disk thread; each job gets its own error."""
+        """Write what is to be written together; each job gets its own error."""
         if marks:
             try:
                 replace_document(self._layout.ids, encode_checksummed(marks))

@@ -22,6 +22,8 @@ LONGER: dict[str, str] = {
 CATCH_ALL = {
     "core.events.EventBus.publish": "one listener's failure never reaches another",
     "agent.turn_runner.TurnRunner.run": "an engine's bug ends its turn, not the daemon",
+    "core.threads._try_each": "the caller who waits for the threads gets what one raised",
+    "storage.journal.GroupCommitter._write_batch": "whoever waits for the batch gets the error",
     "storage.journal._call": "one line that cannot be told keeps nobody else waiting",
     "gateway.ledger.writer.LedgerWriter._write_lines": "nobody may wait for ever for a line",
     "gateway.ledger.writer.LedgerWriter._sync_all": "nobody may wait for ever for a line",
