@@ -133,7 +133,7 @@ class ChatRepository:
             chat, at or self.get_next_timestamp(chat), by, body, publish_events
         )
         queue, summary = chat.queue, chat.summarize()
-        return asyncio.shield(done)  # many wait for it: one who leaves must not cancel the rest
+        return done
 
     def _remember_summary(self, chat: ChatSummary) -> None:
         if chat.deleted_at:

@@ -62,7 +62,7 @@ class ChatFiles:
     def create(self, chat_id: int) -> Chat:
         """Create a chat that reaches the disk with its first record."""
         chat = Chat(chat_id)
-        journal = Journal(self._layout.get_journal_path(chat_id), 0, fresh=True)
+        journal = self._make_journal(chat_id, 0, fresh=True)
         self._opened[chat_id] = _OpenChat(chat, journal, 0)
         self._unload_idle()
         return chat
@@ -116,17 +116,13 @@ class ChatFiles:
         chat.apply(entry, len(line))
         if entry.n % UNLOAD_CHECK_EVERY == 0:
             self._unload_idle()
-        if len(opened.journal.lines) == 1:  # the first of its batch speaks for all
-            done.add_done_callback(lambda _: self._on_commit(opened))
         return done
 
     async def wait_durable(self, chat: Chat) -> None:
         """Return when all that the chat has taken in is on disk; raises when it cannot be."""
         opened = self._opened.get(chat.id)
         if opened and opened.chat is chat and not opened.journal.is_settled:
-            waiting = opened.journal.done or opened.journal.busy
-            if waiting:
-                await asyncio.shield(waiting)
+            await opened.journal.wait_for_last()
 
     async def read_history(
         self, chat: Chat, since: Timestamp, at: int | None = None
@@ -182,18 +178,22 @@ class ChatFiles:
             del self._opening[chat_id]
         chat = loaded.chat
         chat.damage = chat.damage or reason
-        journal = Journal(self._layout.get_journal_path(chat_id), chat.size)
+        journal = self._make_journal(chat_id, chat.size)
         self._opened[chat_id] = _OpenChat(chat, journal, loaded.checkpointed)
         self._unload_idle()
         return chat
 
-    def _on_commit(self, opened: _OpenChat) -> None:
+    def _make_journal(self, chat_id: int, size: int, *, fresh: bool = False) -> Journal:
+        path = self._layout.get_journal_path(chat_id)
+        return Journal(path, size, fresh, partial(self._unload_failed, chat_id))
+
+    def _unload_failed(self, chat_id: int) -> None:
         """Unload a chat after a failed write: its state has what is not on disk."""
-        chat, error = opened.chat, opened.journal.error
-        if error and self._opened.get(chat.id) is opened:
-            del self._opened[chat.id]
+        opened = self._opened.get(chat_id)
+        if opened and opened.journal.error:
+            del self._opened[chat_id]
             if opened.journal.dead:
-                self._failed_journals[chat.id] = opened.journal.size, error.message
+                self._failed_journals[chat_id] = opened.journal.size, opened.journal.error.message
 
     def _write_checkpoint(self, opened: _OpenChat) -> "Future[None] | None":
         if opened.chat.damage:  # a cache of what a person may be about to repair

@@ -53,10 +53,12 @@ class Journal(Struct, eq=False):
     """Bytes that are safe on disk."""
     fresh: bool = False
     """Its folder and file are made with the first append."""
+    on_failure: Callable[[], None] | None = None
+    """Called when lines could not be made safe, before those who wait for them are told."""
     lines: list[bytes] = []
-    done: "asyncio.Future[None] | None" = None
-    """Done when ``lines`` are safe."""
-    busy: "asyncio.Future[None] | None" = None
+    waiting: "list[asyncio.Future[None]]" = []
+    """Done when ``lines`` are safe; there is one for each."""
+    writing: "list[asyncio.Future[None]]" = []
     """Done when the lines being written now are safe."""
     error: Unavailable | None = None
     """The reason why nothing more is accepted; the holder must drop this journal."""
@@ -66,7 +68,13 @@ class Journal(Struct, eq=False):
     @property
     def is_settled(self) -> bool:
         """True when all that was appended is safe on disk."""
-        return self.done is None and self.busy is None
+        return not self.waiting and not self.writing
+
+    def wait_for_last(self) -> "asyncio.Future[None]":
+        """Return a future that is done with the last append, of a journal that is not settled."""
+        future = asyncio.get_running_loop().create_future()
+        (self.waiting or self.writing).append(future)
+        return future
 
 
 class _Job(Struct):
@@ -105,24 +113,26 @@ class GroupCommitter:
     ) -> "asyncio.Future[None]":
         """Append ``line``; ``on_durable`` is called, in global order, once it is safe on disk.
 
-        The future raises ``Unavailable`` when the line could not be made safe. Whether it is on
-        disk all the same is then unknown, as after any failed write.
+        The future is the caller's own: to cancel it withdraws nothing. It raises ``Unavailable``
+        when the line could not be made safe. Whether it is on disk all the same is then unknown,
+        as after any failed write.
         """
         if journal.error:
             raise journal.error
         if self._waiting and self._waiting + len(line) > MAX_PENDING_BYTES:
             raise Unavailable("The disk does not keep up", "Try again in a moment.")
-        if journal.done is None:
-            journal.done = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        done = loop.create_future()
+        if not journal.lines:
             self._dirty.append(journal)
         journal.lines.append(line)
+        journal.waiting.append(done)
         self._callbacks.append((journal, on_durable))
         self._waiting += len(line)
         if self._idle is None:
-            loop = asyncio.get_running_loop()
             self._idle = loop.create_future()
             loop.call_soon(self._begin_batch)  # so that all of this pass are of one batch
-        return journal.done
+        return done
 
     async def close(self) -> None:
         """Wait until everything that was appended is settled, and end the threads."""
@@ -150,7 +160,7 @@ class GroupCommitter:
         self._dirty, self._callbacks, self._waiting = [], [], 0
         for job in batch.jobs:
             job.journal.lines = []
-            job.journal.busy, job.journal.done = job.journal.done, None
+            job.journal.writing, job.journal.waiting = job.journal.waiting, []
         try:
             self._thread.start(partial(self._write_batch, batch, asyncio.get_running_loop()))
         except RuntimeError as error:  # after close
@@ -181,23 +191,31 @@ class GroupCommitter:
                 _call(on_durable)
         for job in jobs:
             journal = job.journal
-            busy, journal.busy = journal.busy, None
-            if job.error is None:
-                journal.size += len(job.data)
-                journal.fresh = False
-                if busy:
-                    busy.set_result(None)
+            if job.error:
+                self._fail(journal, job.error)
                 continue
-            log.error("%s", job.error.message)
-            for future in (busy, journal.done):
-                if future:
-                    future.set_exception(job.error)
-                    future.exception()  # retrieved: asyncio logs no error
-            if journal in self._dirty:
-                self._dirty.remove(journal)
-                self._callbacks = [row for row in self._callbacks if row[0] is not journal]
-                self._waiting -= sum(map(len, journal.lines))
-            journal.lines, journal.done = [], None
+            journal.size += len(job.data)
+            journal.fresh = False
+            written, journal.writing = journal.writing, []
+            for future in written:
+                if not future.done():
+                    future.set_result(None)
+
+    def _fail(self, journal: Journal, error: Unavailable) -> None:
+        """Tell all who wait for a journal, also those whose lines were not tried yet."""
+        log.error("%s", error.message)
+        if journal.lines:
+            self._dirty.remove(journal)
+            self._callbacks = [row for row in self._callbacks if row[0] is not journal]
+            self._waiting -= sum(map(len, journal.lines))
+        told = journal.writing + journal.waiting
+        journal.lines, journal.writing, journal.waiting = [], [], []
+        if journal.on_failure:
+            journal.on_failure()
+        for future in told:
+            if not future.done():
+                future.set_exception(error)
+                future.exception()  # retrieved: asyncio logs no error
 
     def _write_batch(self, batch: _Batch, loop: asyncio.AbstractEventLoop) -> None:
         """Write one batch, on the disk thread, and have the loop end it."""

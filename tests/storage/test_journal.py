@@ -282,7 +282,7 @@ async def test_what_waits_behind_a_failed_batch_fails_with_it(committer, journal
     fail_calls(monkeypatch, "write", errno.ENOSPC)
     first = committer.append(journals[0], b"two\n", lambda: told.append(2))
     await asyncio.sleep(0)
-    assert journals[0].busy
+    assert journals[0].writing
     second = committer.append(journals[0], b"three\n", lambda: told.append(3))
     for future in (first, second):
         with pytest.raises(Unavailable):
@@ -294,7 +294,7 @@ async def test_what_waits_behind_a_failed_batch_fails_with_it(committer, journal
 
 async def test_a_cancelled_waiter_does_not_harm_the_others(layout, committer, journals):
     async def wait():
-        await asyncio.shield(committer.append(journals[0], b"x\n", do_nothing))
+        await committer.append(journals[0], b"x\n", do_nothing)
 
     tasks = [asyncio.create_task(wait()) for _ in range(6)]
     await asyncio.sleep(0)
@@ -302,6 +302,42 @@ async def test_a_cancelled_waiter_does_not_harm_the_others(layout, committer, jo
         task.cancel()
     await asyncio.gather(*tasks[1::2])
     assert Path(layout.get_journal_path(1)).read_bytes() == b"x\n" * 6
+
+
+@pytest.mark.parametrize("call", ["write", "fdatasync"])
+async def test_all_who_wait_for_a_journal_are_told_of_its_failure_after_its_holder(
+    committer, journals, monkeypatch, call
+):
+    told = []
+    journals[0].on_failure = lambda: told.append("holder")
+    await committer.append(journals[0], b"one\n", do_nothing)
+    assert told == []
+    fail_calls(monkeypatch, call, errno.EIO)
+    written = committer.append(journals[0], b"two\n", lambda: told.append("safe"))
+    await asyncio.sleep(0)
+    waiting = committer.append(journals[0], b"three\n", lambda: told.append("safe"))
+    cancelled = committer.append(journals[0], b"four\n", lambda: told.append("safe"))
+    cancelled.cancel()
+    last = journals[0].wait_for_last()
+    for name, future in {"two": written, "three": waiting, "last": last}.items():
+        future.add_done_callback(lambda _, name=name: told.append(name))
+    await asyncio.wait([written, waiting, last])
+    assert told == ["holder", "two", "three", "last"]
+    assert {str(one.exception()) for one in (written, waiting, last)} == {str(journals[0].error)}
+    assert journals[0].is_settled
+
+
+async def test_who_waits_for_the_last_append_waits_for_all_that_were_begun(committer, journals):
+    order = []
+    committer.append(journals[0], b"one\n", lambda: order.append(1))
+    await asyncio.sleep(0)
+    await journals[0].wait_for_last()  # being written
+    assert order == [1]
+    committer.append(journals[0], b"two\n", lambda: order.append(2))
+    await asyncio.sleep(0)
+    committer.append(journals[0], b"three\n", lambda: order.append(3))
+    await journals[0].wait_for_last()
+    assert order == [1, 2, 3]
 
 
 async def test_more_than_the_disk_keeps_up_with_is_refused(committer, journals, monkeypatch):
