@@ -62,7 +62,9 @@ class ParsedHead(NamedTuple):
     @property
     def expects_continue(self) -> bool:
         """True if the client wants to be asked for the body (RFC 9110, section 10.1.1)."""
-        return "Expect" in self.headers and self.headers["Expect"] == "100-continue"
+        if "Expect" not in self.headers or self.start_line.version == "HTTP/1.0":
+            return False
+        return self.headers["Expect"].lower() == "100-continue"
 
 
 def parse_head(head: bytes) -> ParsedHead:

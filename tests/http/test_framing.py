@@ -174,12 +174,26 @@ def test_a_connection_is_kept_as_version_and_client_say(
 
 
 def test_a_head_keeps_what_was_sent() -> None:
-    head = b"\r\n" + build_head("X: a", "x: b", "Expect: 100-continue")
+    head = b"\r\n" + build_head("X: a", "x: b")
     message = parse_head(head)
     assert message.start_line == ("POST", "/path?q=1", "HTTP/1.1")
     assert message.headers["X"] == "a,b"
-    assert message.expects_continue
-    assert not parse_head(build_head()).expects_continue
+
+
+@pytest.mark.parametrize(
+    ("lines", "version", "expects"),
+    [
+        (["Expect: 100-continue"], "HTTP/1.1", True),
+        (["expect: 100-Continue"], "HTTP/1.1", True),
+        (["Expect: something-else"], "HTTP/1.1", False),
+        (["Expect: 100-continue"], "HTTP/1.0", False),
+        ([], "HTTP/1.1", False),
+    ],
+)
+def test_a_client_may_wait_to_be_asked_for_the_body(
+    lines: list[str], version: str, *, expects: bool
+) -> None:
+    assert parse_head(build_head(*lines, version=version)).expects_continue is expects
 
 
 PIECES = st.sampled_from(
