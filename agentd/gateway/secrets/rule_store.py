@@ -7,7 +7,14 @@ from typing import Any
 
 from msgspec import structs
 
-from agentd.core.errors import BadRequest, ConfigError, Conflict, NotFound, suggest_name
+from agentd.core.errors import (
+    BadRequest,
+    ConfigError,
+    Conflict,
+    NotFound,
+    Unavailable,
+    suggest_name,
+)
 from agentd.gateway.admin.secret_rules import SecretRule, from_rule, to_rule
 from agentd.gateway.secrets.builtin import BUILT_IN
 from agentd.gateway.secrets.rule_file import (
@@ -65,6 +72,18 @@ class SecretRuleStore:
         await self.file.refresh()
         return self.current
 
+    def find(self, name: str) -> SecretRule:
+        """Return the rule with this id, as last read.
+
+        Raises ``NotFound``, or ``Unavailable`` if the file, which may have it, is not accepted.
+        """
+        known = {one.id: one for one in self.current}
+        if name in known:
+            return known[name]
+        if self.file.problems:
+            raise Unavailable("The rules cannot be read", str(self.file.problems[0]))
+        raise NotFound(f'There is no rule "{name[:100]}"{suggest_name(name, known)}')
+
     async def add(self, entry: SecretRule, *, dry_run: bool = False) -> SecretRule:
         """Add a rule: a pattern or a value."""
         if any(one.id == entry.id for one in await self.read()):
@@ -78,7 +97,8 @@ class SecretRuleStore:
     async def change(self, name: str, revise: Revise, *, dry_run: bool = False) -> SecretRule:
         """Change the rule with this id to what ``revise`` returns."""
         change: Callable[..., Any]
-        match (await self._find(name)).kind:
+        await self.read()
+        match self.find(name).kind:
             case "built-in":
                 change = partial(self._switch, name, revise)
             case "pattern":
@@ -97,7 +117,8 @@ class SecretRuleStore:
         self, name: str, check: Callable[[SecretRule], object] = bool, *, dry_run: bool = False
     ) -> SecretRule:
         """Remove a rule, unless ``check`` raises. Raises ``Conflict`` for a built-in one."""
-        match (await self._find(name)).kind:
+        await self.read()
+        match self.find(name).kind:
             case "built-in":
                 raise Conflict(f'"{name}" is built in; disable it instead')
             case "pattern":
@@ -105,12 +126,6 @@ class SecretRuleStore:
             case "value":
                 remove = partial(self._values.remove, name, lambda old: check(_from_exact(old)))
         return _to_entry(await self._change(remove, dry_run))
-
-    async def _find(self, name: str) -> SecretRule:
-        known = {one.id: one for one in await self.read()}
-        if name not in known:
-            raise NotFound(f'There is no rule "{name[:100]}"{suggest_name(name, known)}')
-        return known[name]
 
     async def _change(self, change: Callable[..., Any], dry_run: bool) -> Any:
         async with self._writing:

@@ -316,6 +316,7 @@ _DOCS = ResourceDocs(
         "limits": {"day": 5, "month": 50},
     },
     get="Get one access key by its id or name, without its secret.",
+    get_errors=(NotFound, Unavailable),
     change="Change a key's limits, lists or name: absent fields stay, null resets to the default.",
     change_example={"limits": {"day": 10}, "expires": "2099-01-01T00:00:00Z"},
     delete="Delete a key; it is refused from then on.",

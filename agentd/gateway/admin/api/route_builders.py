@@ -6,7 +6,14 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-from agentd.core.errors import BadRequest, Conflict, NotFound, PreconditionFailed, Unavailable
+from agentd.core.errors import (
+    AgentdError,
+    BadRequest,
+    Conflict,
+    NotFound,
+    PreconditionFailed,
+    Unavailable,
+)
 from agentd.gateway.admin.api.listing import PAGING
 from agentd.gateway.admin.api.resource import (
     DRY_RUN,
@@ -48,6 +55,8 @@ class ResourceDocs(Struct, frozen=True, kw_only=True):
     create_parameters: tuple[Parameter, ...] = ()
     """Further parameters of the route that creates one."""
     get: str
+    get_errors: tuple[type[AgentdError], ...] = (NotFound,)
+    """Also ``Unavailable`` where nothing is kept of a file that cannot be read any more."""
     change: str
     change_example: object
     delete: str
@@ -179,7 +188,7 @@ def _build_item_routes(
             summary=docs.get,
             operation_id=f"get_{docs.noun}",
             response_type=types.view,
-            errors=(NotFound,),
+            errors=docs.get_errors,
             parameters=ids,
         ),
         build_route(

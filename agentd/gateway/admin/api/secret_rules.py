@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import msgspec
 from msgspec import Struct
 
-from agentd.core.errors import BadRequest, NotFound, suggest_name
+from agentd.core.errors import BadRequest, NotFound, Unavailable
 from agentd.gateway.admin.api import shapes
 from agentd.gateway.admin.api.listing import ResourceListing
 from agentd.gateway.admin.api.resource import ResourceEndpoints, ResourceTypes
@@ -73,6 +73,10 @@ class ManagedRules(ResourceStore[SecretRule], Protocol):
         """Read all rules from the files."""
         ...
 
+    def find(self, name: str) -> SecretRule:
+        """Return the rule with this id, as last read."""
+        ...
+
 
 class TextScanner(Protocol):
     """Scans text (``gateway.admin.secret_rules.SampleScanner``)."""
@@ -109,10 +113,7 @@ class SecretRuleEndpoints(ResourceEndpoints[SecretRule]):
 
     def find(self, name: str) -> SecretRule:
         """Return a rule."""
-        known = {one.id: one for one in self._rules.current}
-        if name not in known:
-            raise NotFound(f'There is no rule "{name[:100]}"{suggest_name(name, known)}')
-        return known[name]
+        return self._rules.find(name)
 
     def render(self, entry: SecretRule) -> Any:
         """Return the view of a rule."""
@@ -168,6 +169,7 @@ _DOCS = ResourceDocs(
         "keywords": ["tkt_"],
     },
     get="Get one rule; its value is masked.",
+    get_errors=(NotFound, Unavailable),
     change="Change a rule: absent fields stay, null resets to the default; of a built-in one only"
     " mode and enabled.",
     change_example={"mode": "block"},

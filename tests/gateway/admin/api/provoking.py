@@ -178,6 +178,22 @@ def provoke_unreachable(gateway: ExampleGateway, address: Address) -> Iterator[R
     assert gateway.manager.delete("/api/agent/channels/nowhere").status == 204
 
 
+def provoke_unreadable(gateway: ExampleGateway, address: Address) -> Iterator[Reply]:
+    """Ask for one that is not known while the file that may have it cannot be read."""
+    layout = gateway.setup.layout
+    files = {
+        "keys": layout.access_keys,
+        "management-keys": layout.management_keys,
+        "secret-rules": layout.secret_rules,
+    }
+    path = Path(files[address["path"].split("/")[3]])
+    kept = path.rename(path.with_name("kept"))
+    path.mkdir()
+    yield send_variant(gateway, address, path=gateway.build_path(address, "unheard-of"))
+    path.rmdir()
+    kept.rename(path)
+
+
 def provoke_limit_reached(gateway: ExampleGateway, address: Address) -> Iterator[Reply]:
     """Let there be as many live connections as there may be."""
 

@@ -17,6 +17,7 @@ from tests.gateway.admin.api.provoking import (
     provoke_bad_gateway,
     provoke_by_another_file,
     provoke_unreachable,
+    provoke_unreadable,
     provoke_untold_balance,
     remove_channels,
     send_unchanged,
@@ -174,6 +175,13 @@ def out_of_order(
         yield remove_channels(first), stack.enter_context(unreadable_records(second))
 
 
+ONE_OF_A_FILE = {
+    "/api/agent/keys/{id}",
+    "/api/agent/management-keys/{name}",
+    "/api/agent/secret-rules/{id}",
+}
+
+
 def test_every_error_that_is_reported_can_be_provoked(
     gateway: ExampleGateway, out_of_order: tuple[ExampleGateway, ExampleGateway]
 ) -> None:
@@ -189,6 +197,8 @@ def test_every_error_that_is_reported_can_be_provoked(
                 attempts += [(one, send_unchanged) for one in out_of_order]
             if (method, path) == ("GET", "/api/agent/channels/{name}/models"):
                 attempts.append((gateway, provoke_unreachable))
+            if (method, error) == ("GET", "Unavailable") and path in ONE_OF_A_FILE:
+                attempts.append((gateway, provoke_unreadable))
             if path == "/api/agent/channels/{name}/balance":
                 attempts.append((gateway, provoke_untold_balance))
             if path == "/api/agent/import/file":

@@ -1,0 +1,55 @@
+"""What cannot be read from its file is unavailable, and not told to be gone."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.gateway.conftest import GatewaySetup
+from tests.support.daemon import Client
+
+KEYS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
+    "access_keys": ("keys", {"name": "laptop"}, {"enabled": False}),
+    "management_keys": ("management-keys", {"name": "laptop", "scope": "all"}, {"scope": "read"}),
+}
+"""Their file in the layout, their path, one of them and a patch for it."""
+
+
+@pytest.mark.parametrize("file", list(KEYS))
+def test_a_key_is_unavailable_while_its_file_cannot_be_read(
+    setup: GatewaySetup, manager: Client, file: str
+) -> None:
+    kind, new, patch = KEYS[file]
+    assert manager.post(f"/api/agent/{kind}", new).status == 201
+    address = f"/api/agent/{kind}/laptop"
+    path = Path(getattr(setup.layout, file))
+    kept = path.rename(path.with_name("kept"))
+    path.mkdir()
+    for method, body in (("GET", None), ("PATCH", patch), ("DELETE", None)):
+        refused = manager.send(method, address, body)
+        assert refused.status == 503, (method, refused.body)
+        assert str(path) in refused["details"]
+    path.rmdir()
+    kept.rename(path)
+    assert manager.send("PATCH", address, patch).status == 200
+    assert manager.send("DELETE", address).status == 204
+    assert manager.get(address).status == 404
+
+
+def test_a_rule_that_is_not_built_in_is_unavailable_while_the_file_cannot_be_read(
+    setup: GatewaySetup, manager: Client
+) -> None:
+    path = Path(setup.layout.secret_rules)
+    path.mkdir(parents=True)
+    address = "/api/agent/secret-rules"
+    for method, body in (("GET", None), ("PATCH", {"enabled": False}), ("DELETE", None)):
+        refused = manager.send(method, f"{address}/ticket", body)
+        assert refused.status == 503, (method, refused.body)
+        assert str(path) in refused["details"]
+    assert manager.get(f"{address}/github").status == 200
+    path.rmdir()
+    assert manager.get(f"{address}/ticket").status == 404
+    path.write_text("rules: [{id: ticket, regex: 'T-[0-9]{6}'}]\n")
+    path.chmod(0o600)
+    assert manager.send("PATCH", f"{address}/ticket", {"enabled": False}).status == 200
+    assert manager.send("DELETE", f"{address}/ticket").status == 204
