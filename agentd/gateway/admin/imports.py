@@ -2,8 +2,8 @@
 
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
-from typing import NamedTuple, Protocol, TypeAlias, TypeVar
+from contextlib import asynccontextmanager, suppress
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -56,6 +56,10 @@ class BatchStore(Protocol[E]):
         ...
 
 
+_Part: TypeAlias = tuple[BatchStore[Any], Sequence[_Entry]]
+"""A file's store, and what is created in it or removed from it."""
+
+
 class ImportStores(NamedTuple):
     """Where the entries of imports are stored."""
 
@@ -95,6 +99,8 @@ class ManagedImport:
         self._journal = journal
         self._known = known
         self._busy = busy
+        self._is_half_written = False
+        """True if a part is written, and could not be taken back."""
 
     def fit(self, plan: ImportPlan) -> ImportPlan:
         """Return the plan without what exists. ``BadRequest`` if it is too large."""
@@ -158,7 +164,8 @@ class ManagedImport:
     ) -> AsyncIterator[None]:
         """Note for the block what is about to be written to both files.
 
-        A start after a kill in the block finishes it, or takes it back.
+        A start after a kill in the block finishes it, or takes it back; so does one after a write
+        that failed and could not be taken back.
         """
         if request.dry_run or entries.files < 2:
             yield
@@ -174,11 +181,13 @@ class ManagedImport:
             models=tuple(one.name for one in entries.models),
             budgets={one.name: self._create_tag(one) for one in entries.budgets},
         )
-        await self._intents.save(intent)
         try:
+            await self._intents.save(intent)
             yield
         finally:
-            await self._intents.clear()
+            if not self._is_half_written:
+                await self._intents.clear()
+            self._is_half_written = False
 
     def _create_tag(self, entry: Struct) -> str:
         return self._journal.create_tag(msgspec.json.encode(to_complete_builtins(entry)))
@@ -238,46 +247,46 @@ class ManagedImport:
         known = {*self._known(), *(one.name for one in entries.channels)}
         for model in entries.models:
             require_known_channels(model, known)
-        # Each file is checked before any is written.
-        await self._budgets.add_all(entries.budgets, dry_run=True)
-        await self._channels.add_all(entries.channels, dry_run=True)
-        await self._models.add_all(entries.models, dry_run=True)
-        if dry_run:
-            return
-        async with AsyncExitStack() as written:  # taken back, such as for an edit by hand meanwhile
-            await self._budgets.add_all(entries.budgets)
-            written.push_async_callback(
-                self._budgets.remove_all, [one.name for one in entries.budgets]
-            )
-            await self._channels.add_all(entries.channels)
-            written.push_async_callback(
-                self._channels.remove_all, [one.name for one in entries.channels]
-            )
-            await self._models.add_all(entries.models)
-            written.pop_all()
+        parts = self._list_parts(entries)
+        for part in parts:  # each file is checked before any is written
+            await _write(*part, adds=True, dry_run=True)
+        if not dry_run:
+            await self._write_each(parts, adds=True)
 
     async def _remove(self, entries: ImportedEntries, dry_run: bool) -> None:
         if users := self._busy(entries):
             raise Conflict(f"A part is in use: {users}", "Change or delete those first.")
-        every: tuple[_Entry, ...] = (*entries.channels, *entries.models, *entries.budgets)
-        stored = {(type(one), one.name): one for one in every}
-
-        def check(now: _Entry) -> None:
-            if now != stored[type(now), now.name]:
-                raise Conflict(
-                    f'"{now.name}" was changed since; later changes would be lost', UNDO_HINT
-                )
-
-        channels = [one.name for one in entries.channels]
-        models = [one.name for one in entries.models]
-        budgets = [one.name for one in entries.budgets]
-        await self._budgets.remove_all(budgets, check, dry_run=True)
-        await self._channels.remove_all(channels, check, dry_run=True)
-        await self._models.remove_all(models, check, dry_run=True)
+        parts = self._list_parts(entries)
+        for part in parts:
+            await _write(*part, adds=False, dry_run=True)
         if not dry_run:
-            await self._models.remove_all(models, check)
-            await self._channels.remove_all(channels, check)
-            await self._budgets.remove_all(budgets, check)
+            await self._write_each(parts[::-1], adds=False)
+
+    def _list_parts(self, entries: ImportedEntries) -> list[_Part]:
+        """Return what is to be written to each file, in the order in which it is added."""
+        parts: list[_Part] = [
+            (self._budgets, entries.budgets),
+            (self._channels, entries.channels),
+            (self._models, entries.models),
+        ]
+        return [part for part in parts if part[1]]
+
+    async def _write_each(self, parts: list[_Part], *, adds: bool) -> None:
+        """Add or remove the entries of each file; after an error, all files are as before.
+
+        A write that failed is taken back, too: its file may have been replaced, and only the sync
+        of the folder failed. If that fails as well, the next start does it.
+        """
+        try:
+            for part in parts:
+                await _write(*part, adds=adds)
+        except BaseException:
+            self._is_half_written = True
+            for part in reversed(parts):
+                with suppress(NotFound, Conflict):  # not written, or edited by hand meanwhile
+                    await _write(*part, adds=not adds)
+            self._is_half_written = False
+            raise
 
     async def _log(
         self,
@@ -303,6 +312,29 @@ class ManagedImport:
             ),
             undoes=undoes,
         )
+
+
+async def _write(
+    store: BatchStore[Any], entries: Sequence[_Entry], *, adds: bool, dry_run: bool = False
+) -> None:
+    if adds:
+        await store.add_all(entries, dry_run=dry_run)
+        return
+    names = [one.name for one in entries]
+    await store.remove_all(names, _require_same(entries), dry_run=dry_run)
+
+
+def _require_same(entries: Sequence[_Entry]) -> Callable[[_Entry], None]:
+    """Return a check that raises ``Conflict`` for an entry that is not as in ``entries``."""
+    stored = {one.name: one for one in entries}
+
+    def check(now: _Entry) -> None:
+        if now != stored[now.name]:
+            raise Conflict(
+                f'"{now.name}" was changed since; later changes would be lost', UNDO_HINT
+            )
+
+    return check
 
 
 def _decode(stored: msgspec.Raw) -> ImportedEntries | None:

@@ -1,7 +1,10 @@
 """Channels and models created together, and undone together."""
 
+import errno
 import json
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +73,66 @@ def test_the_import_is_undone_as_one_and_the_undo_too(setup: GatewaySetup, manag
     assert [manager.get(f"/api/agent/{what}").json() for what in ("channels", "models")] == before
     assert undo_change(manager, undone["number"]).status == 200
     assert read_files(setup) == after
+
+
+@contextmanager
+def _failing_call(patch: pytest.MonkeyPatch, at: int) -> Iterator[list[str]]:
+    """Let one of the calls that make a file safe fail; the calls so far are in the list."""
+    made: list[str] = []
+
+    def wrap(name: str, real: Callable[..., None]) -> Callable[..., None]:
+        def call(*args: Any, **named: Any) -> None:
+            made.append(name)
+            if len(made) == at:
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+            real(*args, **named)
+
+        return call
+
+    with patch.context() as inner:
+        for name in ("fsync", "rename"):
+            inner.setattr(os, name, wrap(name, getattr(os, name)))
+        yield made
+
+
+@pytest.mark.parametrize("is_undone", [False, True], ids=["import", "undo"])
+def test_on_a_failing_disk_all_is_written_or_nothing(
+    setup: GatewaySetup, manager: Client, monkeypatch: pytest.MonkeyPatch, *, is_undone: bool
+) -> None:
+    request = {**build_request(), "budgets": BUDGETS}
+
+    def find_parts() -> list[bool]:
+        files = (setup.layout.budgets, setup.layout.channels, setup.layout.models)
+        texts = [Path(file).read_text() if Path(file).exists() else "" for file in files]
+        names = ("team", "moved-1", "model-2")
+        return [name in text for name, text in zip(names, texts, strict=True)]
+
+    outcomes, at, made = set(), 0, ["a call"]
+    while at <= len(made):
+        at += 1
+        number = manager.post(PATH, request)["change"] if is_undone else 0
+        with _failing_call(monkeypatch, at) as made:
+            reply = undo_change(manager, number) if is_undone else manager.post(PATH, request)
+        parts = find_parts()
+        assert parts in ([True] * 3, [False] * 3), (at, made, reply.status, parts)
+        assert reply.status == 503 or parts == [not is_undone] * 3, (at, made, reply.body)
+        outcomes.add((reply.status, parts[0]))
+        assert not Path(setup.layout.import_intent).exists()
+        if parts[0]:
+            _remove_import(manager)
+    expected = 200 if is_undone else 201
+    assert outcomes >= {(503, True), (503, False), (expected, not is_undone)}
+
+
+def _remove_import(manager: Client) -> None:
+    for path in (
+        *(f"models/model-{number}" for number in (2, 1, 0)),
+        *(f"channels/moved-{number}" for number in (0, 1)),
+        "budgets/team",
+        "budgets/ann",
+    ):
+        reply = manager.send("DELETE", f"/api/agent/{path}")
+        assert reply.status == 204, (path, reply.body)
 
 
 def test_a_dry_run_changes_nothing(setup: GatewaySetup, manager: Client) -> None:
