@@ -146,7 +146,8 @@ def replace_document(
 
     ``expected`` is the stamp of the version that the new bytes were made from (``None``: there
     was none); when somebody else wrote in between, it is a ``Conflict`` and theirs stays.
-    Raises ``Unavailable`` when the disk does not take it; the old document is then untouched.
+    Raises ``Unavailable`` when the disk does not take it; the old document is then untouched, or
+    replaced all the same if only the sync of the folder failed.
     """
     with translate_os_errors(path, "write"), _open_folder_of(path) as folder:
         name = os.path.basename(path)
