@@ -57,7 +57,7 @@ class Journal(Struct, eq=False):
     """Called when lines could not be made safe, before those who wait for them are told."""
     lines: list[bytes] = []
     waiting: "list[asyncio.Future[None]]" = []
-    """Done when ``lines`` are safe; there is one for each."""
+    """Done when ``lines`` are safe; at least one for each."""
     writing: "list[asyncio.Future[None]]" = []
     """Done when the lines being written now are safe."""
     error: Unavailable | None = None

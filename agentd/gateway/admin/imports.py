@@ -100,7 +100,7 @@ class ManagedImport:
         self._known = known
         self._busy = busy
         self._is_half_written = False
-        """True if a part is written, and could not be taken back."""
+        """True if the last change was written in part, which could not be taken back."""
 
     def fit(self, plan: ImportPlan) -> ImportPlan:
         """Return the plan without what exists. ``BadRequest`` if it is too large."""
@@ -181,13 +181,13 @@ class ManagedImport:
             models=tuple(one.name for one in entries.models),
             budgets={one.name: self._create_tag(one) for one in entries.budgets},
         )
+        self._is_half_written = False
         try:
             await self._intents.save(intent)
             yield
         finally:
             if not self._is_half_written:
                 await self._intents.clear()
-            self._is_half_written = False
 
     def _create_tag(self, entry: Struct) -> str:
         return self._journal.create_tag(msgspec.json.encode(to_complete_builtins(entry)))

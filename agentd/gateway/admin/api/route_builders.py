@@ -56,7 +56,7 @@ class ResourceDocs(Struct, frozen=True, kw_only=True):
     """Further parameters of the route that creates one."""
     get: str
     get_errors: tuple[type[AgentdError], ...] = (NotFound,)
-    """Also ``Unavailable`` where nothing is kept of a file that cannot be read any more."""
+    """Also ``Unavailable`` where one is not told to be unknown while the file cannot be read."""
     change: str
     change_example: object
     delete: str
