@@ -333,7 +333,7 @@ def sweep(
     chance = random.Random(seed)
     number = 0
     routes = [route for route in CALLS if only in ("", route)]
-    if every > len(routes):  # a sample of the routes, too
+    if every > len(routes) and not only:  # a sample of the routes, too
         routes = chance.sample(routes, max(1, len(routes) * 10 // every))
     for route in routes:
         place = os.path.join(folder, "expected")

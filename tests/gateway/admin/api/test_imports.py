@@ -76,14 +76,19 @@ def test_the_import_is_undone_as_one_and_the_undo_too(setup: GatewaySetup, manag
 
 
 @contextmanager
-def _failing_call(patch: pytest.MonkeyPatch, at: int) -> Iterator[list[str]]:
-    """Let one of the calls that make a file safe fail; the calls so far are in the list."""
+def _failing_call(
+    patch: pytest.MonkeyPatch, at: int, *, lasts: bool = False
+) -> Iterator[list[str]]:
+    """Let one of the calls that make a file safe fail, and with ``lasts`` all after it.
+
+    The calls so far are in the list.
+    """
     made: list[str] = []
 
     def wrap(name: str, real: Callable[..., None]) -> Callable[..., None]:
         def call(*args: Any, **named: Any) -> None:
             made.append(name)
-            if len(made) == at:
+            if len(made) == at or (lasts and len(made) > at):
                 raise OSError(errno.EIO, os.strerror(errno.EIO))
             real(*args, **named)
 
@@ -122,6 +127,26 @@ def test_on_a_failing_disk_all_is_written_or_nothing(
             _remove_import(manager)
     expected = 200 if is_undone else 201
     assert outcomes >= {(503, True), (503, False), (expected, not is_undone)}
+
+
+def test_an_import_that_cannot_be_taken_back_is_noted_for_the_next_start(
+    setup: GatewaySetup, manager: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That the start takes it back is tested with a kill (``tests.crash.test_killed_import``)."""
+    channels, models, intent = (
+        Path(path)
+        for path in (setup.layout.channels, setup.layout.models, setup.layout.import_intent)
+    )
+    at, made, halves = 0, ["a call"], 0
+    while at <= len(made) and not halves:
+        at += 1
+        with _failing_call(monkeypatch, at, lasts=True) as made:
+            reply = manager.post(PATH, build_request())
+        assert reply.status == 503, reply.body
+        is_half = ("moved-1" in channels.read_text()) != ("model-2" in models.read_text())
+        assert intent.exists() is is_half, (at, made)
+        halves += is_half
+    assert halves
 
 
 def _remove_import(manager: Client) -> None:
