@@ -111,8 +111,24 @@ def test_its_start_and_its_end_are_one_key_away(ada: Person, site: Serving) -> N
     expect(page.get_by_role("button", name="To the start")).to_have_count(0)
     page.keyboard.press("End")
     expect(page.get_by_text(LAST)).to_be_in_viewport()
-    scroll_by(page.locator(".script-scroll"), -1_000_000)
-    page.get_by_role("button", name="To the start").click()
+
+
+def test_the_button_to_the_start_stays_where_it_is_while_earlier_messages_come(
+    ada: Person, site: Serving
+) -> None:
+    """Row 22."""
+    page = ada.open("/1")
+    expect(page.get_by_text(LAST)).to_be_in_viewport()
+    button = page.get_by_role("button", name="To the start")
+    expect(button).to_have_count(0)
+    script = page.locator(".script-scroll")
+    scroll_by(script, -300)
+    place, count = button.bounding_box(), count_messages(page)
+    scroll_by(script, -1_000_000)
+    until(lambda: count_messages(page) > count)
+    expect(button).to_be_in_viewport()
+    assert button.bounding_box() == place
+    button.click()
     expect(page.get_by_text(FIRST)).to_be_in_viewport()
     page.get_by_role("button", name="To the end").click()
     expect(page.get_by_text(LAST)).to_be_in_viewport()

@@ -29,7 +29,6 @@ import { findPlace, showPlace } from "./place.js";
 import { turnList } from "./turns.js";
 
 const NEAR_END = 48;
-/** Milliseconds of reading after which the page shows that it reads. */
 
 /**
  * @param {Record<string, string>} params
@@ -37,7 +36,7 @@ const NEAR_END = 48;
  */
 export function page(params) {
   const chatId = Number(params["chatId"]);
-  const chat = followChat(chatId, { isAtEnd: () => atEnd, keepPlace });
+  const chat = followChat(chatId, { isAtEnd: () => atEnd.peek(), keepPlace });
   /** Where one was when one left this entry of the browser's history, or what a link leads to. */
   const place = /** @type {import("./place.js").Place | undefined} */ (history.state?.place);
   const wanted = place?.id ?? Number(/^#m(\d+)$/.exec(location.hash)?.[1] ?? 0);
@@ -143,9 +142,7 @@ export function page(params) {
   const script = el("div", { class: "script" },
     () => (chat.work.value ? null : skeleton(5)),
     () => (chat.earlier.value
-      ? el("div", { class: "earlier" },
-        el("button", { class: "btn plain small", onclick: () => void toStart() }, icon("up"), "To the start"),
-        el("button", { class: "btn plain small", onclick: () => void earlier() }, "Earlier messages"))
+      ? el("button", { class: "btn plain small earlier", onclick: () => void earlier() }, "Earlier messages")
       : null),
     turnList(chat, (prompt) => void sendPrompt(prompt)),
     questions,
@@ -157,14 +154,14 @@ export function page(params) {
   scroll.append(script);
 
   // Follow the end while one is there; count what comes meanwhile elsewhere.
-  let atEnd = true;
+  const atEnd = signal(true);
   function toEnd() {
-    atEnd = true;
+    atEnd.value = true;
     fresh.value = 0;
     scroll.scrollTop = scroll.scrollHeight;
   }
   async function toStart() {
-    atEnd = false;
+    atEnd.value = false;
     if (chat.earlier.peek()) await chat.load(1);
     flush();
     scroll.scrollTop = 0;
@@ -176,7 +173,7 @@ export function page(params) {
   }
   /** @param {() => void} change adds or removes messages above what one reads, which stays in sight */
   function keepPlace(change) {
-    const reading = atEnd ? null : findPlace(scroll);
+    const reading = atEnd.peek() ? null : findPlace(scroll);
     change();
     flush();
     if (reading) showPlace(scroll, reading);
@@ -185,24 +182,24 @@ export function page(params) {
   let remembering;
   const here = location.pathname;
   function rememberPlace() {
-    if (location.pathname === here) history.replaceState({ ...history.state, place: atEnd ? undefined : findPlace(scroll) }, "");
+    if (location.pathname === here) history.replaceState({ ...history.state, place: atEnd.peek() ? undefined : findPlace(scroll) }, "");
   }
   onEnd(() => clearTimeout(remembering));
   onEnd(live.onGap(async () => {
-    const reading = atEnd ? null : findPlace(scroll);
+    const reading = atEnd.peek() ? null : findPlace(scroll);
     await chat.load(reading?.id);
     flush();
     if (reading) showPlace(scroll, reading);
   }));
   scroll.addEventListener("scroll", () => {
-    atEnd = scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight < NEAR_END && !chat.later.peek();
-    if (atEnd) fresh.value = 0;
+    atEnd.value = scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight < NEAR_END && !chat.later.peek();
+    if (atEnd.peek()) fresh.value = 0;
     clearTimeout(remembering);
     remembering = setTimeout(rememberPlace, 150);
     if (scroll.scrollTop < 200) void earlier();
     if (chat.later.peek() && scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight < 400) void chat.loadLater();
   }, { passive: true });
-  const growth = new ResizeObserver(() => atEnd && (scroll.scrollTop = scroll.scrollHeight));
+  const growth = new ResizeObserver(() => atEnd.peek() && (scroll.scrollTop = scroll.scrollHeight));
   growth.observe(script);
   growth.observe(scroll);
   onEnd(() => growth.disconnect());
@@ -212,7 +209,7 @@ export function page(params) {
     const messages = chat.messages.value;
     const [before, all] = [lastSeen, !chat.later.peek()];
     lastSeen = messages.at(-1)?.id ?? 0;
-    if (!atEnd && before && all && sawAll) fresh.value = fresh.peek() + messages.filter((message) => message.id > before).length;
+    if (!atEnd.peek() && before && all && sawAll) fresh.value = fresh.peek() + messages.filter((message) => message.id > before).length;
     sawAll = all;
   });
   async function earlier() {
@@ -246,7 +243,7 @@ export function page(params) {
   async function find() {
     const { findBar } = await import("./find.js");
     if (!finder.peek() && scroll.isConnected) {
-      const [made, end] = detached(() => findBar(chat, { scroll, leaveEnd: () => (atEnd = false), close: closeFinder }));
+      const [made, end] = detached(() => findBar(chat, { scroll, leaveEnd: () => (atEnd.value = false), close: closeFinder }));
       [finder.value, endFinder] = [made, end];
     }
     queueMicrotask(() => finder.peek()?.focus());
@@ -285,7 +282,7 @@ export function page(params) {
   });
   const read = chat.load(wanted);
   void read.then(() => {
-    atEnd = !wanted;
+    atEnd.value = !wanted;
     requestAnimationFrame(() => {
       if (place) showPlace(scroll, place);
       else if (wanted) showMessage(wanted);
@@ -328,10 +325,15 @@ export function page(params) {
         ? failure(chat.error.value, () => void chat.load())
         : scroll,
       el("div", { class: "low" },
-        () => (fresh.value || chat.later.value
-          ? el("button", { class: "btn small jump", onclick: () => void toLast() },
-            icon("down"), fresh.value ? `${fresh.value} new` : "To the end")
-          : null),
+        // Both outside of what is scrolled: there, the first would move away when earlier messages come.
+        el("div", { class: "jumps" },
+          () => (chat.earlier.value && !atEnd.value
+            ? el("button", { class: "btn small", onclick: () => void toStart() }, icon("up"), "To the start")
+            : null),
+          () => (fresh.value || chat.later.value
+            ? el("button", { class: "btn small", onclick: () => void toLast() },
+              icon("down"), fresh.value ? `${fresh.value} new` : "To the end")
+            : null)),
         () => background.value,
         queue.node,
         writer.node,
