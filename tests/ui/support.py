@@ -1,6 +1,7 @@
 """A person at a browser: a real Chromium before a real daemon whose engine does as told."""
 
 import asyncio
+import re
 import shutil
 import threading
 from collections.abc import AsyncGenerator, Iterator
@@ -19,6 +20,7 @@ from playwright.sync_api import (  # noqa: E402
     BrowserContext,
     Locator,
     Page,
+    Route,
     Worker,
     expect,
 )
@@ -37,6 +39,7 @@ ARGUMENTS = [
     "--use-fake-device-for-media-stream",
 ]
 DESK, PHONE = (1440, 900), (390, 844)
+CHANGES_OF_LABELS = "**/api/chats/*/labels"
 WAIT = 60_000
 """Milliseconds after which what should have appeared will not, also on a machine that is busy."""
 expect.set_options(timeout=WAIT)
@@ -134,6 +137,19 @@ def sign_in(page: Page, user: str = "ada", password: str = WORD) -> None:
 def find_prompt_box(page: Page) -> Locator:
     """Find the box for a chat's next prompt."""
     return page.get_by_label("Prompt", exact=True)
+
+
+def hold_requests(
+    sender: Page | BrowserContext, address: str | re.Pattern[str] = CHANGES_OF_LABELS
+) -> list[Route]:
+    """Return the requests that are held back, as they come."""
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    sender.route(address, hold)
+    return held
 
 
 def scroll_by(scroller: Locator, pixels: int) -> None:

@@ -12,9 +12,9 @@ from agentd.agent.engine import (
 )
 from tests.support.daemon import Client, Serving, until
 from tests.ui.settings.test_skills_labels_bots import pretend_role
-from tests.ui.support import Person, TalkingEngine, find_prompt_box, person
+from tests.ui.support import Person, TalkingEngine, find_prompt_box, hold_requests, person
 
-from playwright.sync_api import Browser, Locator, Page, Route, expect  # isort: skip
+from playwright.sync_api import Browser, Locator, Page, expect  # isort: skip
 
 
 EVERY_KIND = """
@@ -176,13 +176,8 @@ def test_what_is_pressed_in_the_search_is_opened_though_more_is_found_meanwhile(
     ada: Person, site: Serving
 ) -> None:
     chat = site.client().create_chat(title="Walrus")
-    held = list[Route]()
-
-    def hold(route: Route) -> None:
-        held.append(route)
-
     pretend_role(ada, "manager")  # who has no gateway, whose names would be looked up meanwhile
-    ada.context.route(re.compile("/api/chats.*text=walrus"), hold)
+    held = hold_requests(ada.context, re.compile("/api/chats.*text=walrus"))
     page = ada.open("/inbox")
     page.locator(".chats .item").first.wait_for()
     page.keyboard.press("Control+k")
@@ -474,17 +469,6 @@ def test_a_chat_is_renamed_labelled_and_put_into_the_trash_and_back(
     assert client.get(f"/api/chats/{chat}")["labels"] == ["bug"]
 
 
-def hold_labels(page: Page) -> list[Route]:
-    """Return the changes of labels that are held back, as they come."""
-    held: list[Route] = []
-
-    def hold(route: Route) -> None:
-        held.append(route)
-
-    page.route("**/api/chats/*/labels", hold)
-    return held
-
-
 def set_label(page: Page, name: str) -> None:
     """Set a label in the menu of the chat's page."""
     page.get_by_role("button", name="More", exact=True).click()
@@ -499,7 +483,7 @@ def test_a_chat_is_put_into_the_trash_after_what_was_changed_before(
     client.post("/api/chat-labels", {"name": "before", "color": "#cc3b3b"})
     chat = client.create_chat(title="Changed, then deleted")
     page = ada.open(f"/{chat}")
-    held = hold_labels(page)
+    held = hold_requests(page)
     set_label(page, "before")
     page.get_by_role("button", name="More", exact=True).click()
     page.get_by_role("menuitem", name="Move to the trash").click()
@@ -519,7 +503,7 @@ def test_a_chat_that_is_gone_does_not_come_back_with_a_refused_change(
     chat = client.create_chat(title="Deleted elsewhere")
     page = ada.open(f"/{chat}")
     row = page.locator(".chats .item", has_text="Deleted elsewhere")
-    held = hold_labels(page)
+    held = hold_requests(page)
     set_label(page, "refused")
     until(lambda: page.evaluate("1") and held)
     client.delete(f"/api/chats/{chat}")

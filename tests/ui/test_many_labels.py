@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.daemon import Serving, until
-from tests.ui.support import DESK, PHONE, person
+from tests.ui.support import CHANGES_OF_LABELS, DESK, PHONE, hold_requests, person
 
 from playwright.sync_api import Browser, expect  # isort: skip
 
@@ -24,6 +24,37 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
     file.write_text(json.dumps({"labels": labels}))
     with serving:
         yield serving
+
+
+def test_a_label_is_taken_off_again_before_the_daemon_answered(
+    browser: Browser, site: Serving
+) -> None:
+    """Row 38: an answer to what was chosen before does not undo what was chosen since."""
+    client = site.client()
+    chat = client.create_chat(title="Labelled")
+    with person(browser, site) as somebody:
+        page = somebody.open(f"/{chat}")
+        held = hold_requests(page)
+
+        def answer() -> None:
+            until(lambda: page.evaluate("true") and held)  # routes are told of while one waits
+            held.pop().continue_()
+
+        page.get_by_role("main").get_by_role("button", name="More", exact=True).click()
+        page.get_by_role("menuitem", name="Labels…").click()
+        boxes = page.get_by_role("dialog", name="Labels").get_by_role("checkbox")
+        boxes.nth(0).click()
+        boxes.nth(1).click()
+        answer()
+        until(lambda: page.evaluate("true") and held)  # the second is sent after the first's answer
+        expect(boxes.nth(1)).to_be_checked()
+        boxes.nth(1).click()
+        expect(boxes.nth(1)).not_to_be_checked()
+        answer()
+        answer()
+        page.unroute(CHANGES_OF_LABELS)
+        until(lambda: client.get(f"/api/chats/{chat}")["labels"] == ["label 0"])
+        expect(boxes.nth(1)).not_to_be_checked()
 
 
 @pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])

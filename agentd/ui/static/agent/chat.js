@@ -18,7 +18,7 @@ import { queuePanel } from "../parts/queue.js";
 import { toastError } from "../parts/toast.js";
 import { chatItems } from "./chat_actions.js";
 import { followChat } from "./chat_data.js";
-import { labelChips } from "./labels.js";
+import { labelChips, labelsOf } from "./labels.js";
 import { chats, loading, markSeen, readChat, refreshSoon, whenRead } from "./chats.js";
 import { limitHint, modelLabel, programOf, schemaHolder, skills } from "./choices.js";
 import { list } from "../core/list.js";
@@ -312,7 +312,7 @@ export function page(params) {
       el("header", { class: "bar" },
         el("a", { class: "btn plain icon only-phone", href: link("/chats"), "aria-label": "Back to the chats" }, icon("back")),
         el("div", { class: "titles" }, el("h1", null, () => title.value), () => stateTag(status.value, "only-phone")),
-        el("span", { class: "chips not-phone" }, () => labelChips(row.value?.labels ?? [])),
+        el("span", { class: "chips not-phone" }, () => labelChips(labelsOf(chatId))),
         el("span", { class: "grow" }),
         () => stateTag(status.value, "not-phone"),
         () => (chat.working.value

@@ -7,14 +7,14 @@ import { computed, signal } from "../core/signals.js";
 import { openDialog } from "../parts/dialog.js";
 import { toastError } from "../parts/toast.js";
 import { chats, labels, readChat } from "./chats.js";
-import { toggleLabel } from "./labels.js";
+import { labelsOf, toggleLabel } from "./labels.js";
 
 const AT_ONCE = 50;
 
 /** @param {number} chatId */
 export function pickLabels(chatId) {
   if (!chats.peek().has(chatId)) readChat(chatId).catch(toastError);
-  const mine = computed(() => chats.value.get(chatId)?.labels ?? []);
+  const mine = computed(() => labelsOf(chatId));
   const first = new Set(mine.peek()); // they stay where they are while one chooses
   return openDialog("Labels", () => {
     const wanted = signal("");

@@ -2,8 +2,9 @@
 
 import { put, sendInOrder } from "../core/api.js";
 import { el } from "../core/el.js";
+import { signal } from "../core/signals.js";
 import { toastError } from "../parts/toast.js";
-import { changeChat, chats, labels, putChat, readChat } from "./chats.js";
+import { chats, labels, putChat, readChat } from "./chats.js";
 
 /** @param {readonly string[]} names */
 export function labelChips(names) {
@@ -15,6 +16,11 @@ export function labelChips(names) {
   });
 }
 
+/** @typedef {{ chatId: number, name: string, on: boolean }} LabelChange whether the chat is to have the label */
+
+/** Changes that the daemon has not answered yet, oldest first. */
+const unanswered = signal(/** @type {readonly LabelChange[]} */ ([]));
+
 /** So many labels can be looked through in a menu. */
 const IN_MENU = 12;
 
@@ -24,7 +30,7 @@ const IN_MENU = 12;
  * @returns {import("../parts/menu.js").Item[]}
  */
 export function labelItems(chatId) {
-  const mine = chats.peek().get(chatId)?.labels;
+  const mine = chats.peek().has(chatId) ? labelsOf(chatId) : undefined;
   if (labels.peek().length > IN_MENU) {
     const pick = async () => (await import("./label_picker.js")).pickLabels(chatId);
     return [{ label: "Labels…", icon: "tag", changes: "manager", onselect: () => void pick().catch(toastError) }];
@@ -36,22 +42,42 @@ export function labelItems(chatId) {
 }
 
 /**
+ * The labels of a chat, with the changes that the daemon has not answered yet.
+ * @param {number} chatId
+ */
+export function labelsOf(chatId) {
+  const told = chats.value.get(chatId)?.labels ?? [];
+  return unanswered.value.filter((change) => change.chatId === chatId).reduce(applyChange, told);
+}
+
+/**
+ * @param {readonly string[]} labels
+ * @param {LabelChange} change
+ * @returns {readonly string[]}
+ */
+function applyChange(labels, { name, on }) {
+  if (labels.includes(name) === on) return labels;
+  return on ? [...labels, name] : labels.filter((one) => one !== name);
+}
+
+/**
  * Put a label on a chat, or take it off; the others, which are sent with it, are known or read before.
  * @param {number} chatId
  * @param {string} name
  */
 export async function toggleLabel(chatId, name) {
-  /** @type {string[] | undefined} */
-  let before;
   try {
     if (!chats.peek().has(chatId)) await readChat(chatId);
-    before = chats.peek().get(chatId)?.labels;
-    if (!before) return; // it was deleted meanwhile
-    const after = before.includes(name) ? before.filter((one) => one !== name) : [...before, name];
-    changeChat(chatId, { labels: after });
-    putChat(await sendInOrder(`chat ${chatId}`, () => put(`/api/chats/${chatId}/labels`, { labels: after })));
+    if (!chats.peek().has(chatId)) return; // it was deleted meanwhile
+    const change = { chatId, name, on: !labelsOf(chatId).includes(name) };
+    const send = () => put(`/api/chats/${chatId}/labels`, { labels: applyChange(chats.peek().get(chatId)?.labels ?? [], change) });
+    unanswered.value = [...unanswered.peek(), change];
+    try {
+      putChat(await sendInOrder(`chat ${chatId}`, send));
+    } finally {
+      unanswered.value = unanswered.peek().filter((one) => one !== change);
+    }
   } catch (error) {
-    if (before) changeChat(chatId, { labels: before });
     toastError(error, () => void toggleLabel(chatId, name));
   }
 }
