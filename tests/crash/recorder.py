@@ -219,7 +219,7 @@ class Recorder:
         if thing is not None and kind not in self._forgets:
             what = "folder" if kind == "folder" else "file"
             with self._lock:
-                self.log.append(Synced(thing, upto, f"{_find_writer()}, {what}"))
+                self.log.append(Synced(thing, upto, f"{find_callers()[-1]}, {what}"))
 
     def _mkdir(self, path: Any, mode: int = 0o777, *, dir_fd: int | None = None) -> None:
         with self._lock:
@@ -274,13 +274,13 @@ class Recorder:
                 self.log.append(Unnamed(folder, name))
 
 
-def _find_writer() -> str:
-    """Return the function outside of the storage for which a sync is called, if there is one."""
-    frame, found = sys._getframe(), ""
+def find_callers() -> list[str]:
+    """Return the daemon's functions that make a call, up to the one outside of the storage."""
+    frame, found = sys._getframe(), list[str]()
     while (frame := frame.f_back) is not None:  # type: ignore[assignment]
         module = str(frame.f_globals.get("__name__"))
         if module.startswith("agentd."):
-            found = f"{module.removeprefix('agentd.')}.{frame.f_code.co_qualname}"
+            found.append(f"{module.removeprefix('agentd.')}.{frame.f_code.co_qualname}")
             if not module.startswith("agentd.storage"):
                 break
-    return found
+    return found or [""]

@@ -46,7 +46,10 @@ def test_the_sweep_finds_what_a_careless_store_does(tmp_path: Path) -> None:
     options = ("--only", "DELETE /api/me/push", "--kind", "ENOSPC")
     code, lines = run_sweep(tmp_path, *options, "--plant", "failed_documents_are_acknowledged")
     assert code == 1, lines
-    assert any("acknowledged, but" in str(json.loads(line)["violations"]) for line in lines[:-1])
+    found = [json.loads(line) for line in lines[:-1]]
+    assert all("acknowledged, but" in one["violations"][0] for one in found)
+    failing = {one["place"].partition(" ")[0] for one in found}
+    assert failing == {"open", "write", "fsync", "link", "rename"}, "each call of its writer"
 
 
 def test_what_is_half_done_is_neither_as_before_nor_as_after() -> None:
