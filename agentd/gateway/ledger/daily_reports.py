@@ -235,7 +235,7 @@ class DailyReports:
             if report and (info is None or get_stamp(info) == _get_expected_stamp(report)):
                 return report
             fold = self._resume(report) or DayFold(day, self._slot())
-        elif info is None or info.st_ino != fold.inode or info.st_size < fold.position.size:
+        elif _was_replaced(fold, info):
             log.warning("%s was replaced; it is read again", self._layout.get_ledger_day_path(day))
             fold = DayFold(day, self._slot())
         if info:
@@ -301,6 +301,13 @@ class DailyReports:
             self._corrupt.discard(fold.day)
         except AgentdError as error:
             log.warning("the report of %s was not kept: %s", fold.day, error)
+
+
+def _was_replaced(fold: DayFold, info: os.stat_result | None) -> bool:
+    """Return whether what was read of a day is no longer the begin of its file."""
+    if not fold.inode and not fold.position.size:  # there was no file yet
+        return False
+    return info is None or info.st_ino != fold.inode or info.st_size < fold.position.size
 
 
 def prepare_folders(layout: Layout) -> None:

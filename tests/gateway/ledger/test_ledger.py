@@ -881,3 +881,19 @@ async def test_a_cursor_from_before_the_pricing_is_refused(layout, ledger):
     await ledger.reprice(DAY, DAY, get_new_prices)
     with pytest.raises(BadRequest, match="repriced"):
         await ledger.read_page(RequestFilter(), 2, cursor)
+
+
+def test_a_day_without_requests_is_no_file_that_was_replaced(layout, clock, caplog):
+    days, path = DailyReports(layout, lambda: clock.now()[:10]), get_path(layout, DAY)
+    path.parent.mkdir(parents=True)
+
+    def count():
+        return days.get_day(DAY).total.totals.requests
+
+    assert [count(), count()] == [0, 0]
+    path.write_bytes(encode_checksummed(build_record(1, format_time(DAY))))
+    assert count() == 1
+    assert not caplog.messages
+    path.unlink()
+    assert [count(), count()] == [0, 0]
+    assert caplog.messages == [f"{path} was replaced; it is read again"]
