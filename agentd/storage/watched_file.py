@@ -110,6 +110,7 @@ class FileContent(Generic[T]):
         self._requested, self._applied = 1, 0
         """The number of invalidations, and the number before the current value was read."""
         self._partial_since: float | None = -math.inf
+        self._was_valid = False
 
     @property
     def is_stale(self) -> bool:
@@ -170,7 +171,7 @@ class FileContent(Generic[T]):
             self._read_again_at = now + self.policy.retry_seconds
         self._applied, self.problems = reading.request, reading.problems
         if reading.value is not None:
-            self.value = reading.value
+            self.value, self._was_valid = reading.value, True
         elif not self.policy.keeps_last_good:
             self.value = self._default
         if self.policy.keeps_last_good and self.problems != before[1]:
@@ -194,7 +195,8 @@ class FileContent(Generic[T]):
         for problem in self.problems:
             _log.warning("%s", problem)
         if self.problems:
-            _log.warning("%s is not taken; what it said before stays in force", self.path)
+            valid = "what it said before" if self._was_valid else "the default"
+            _log.warning("%s is not taken; %s stays in force", self.path, valid)
         else:
             _log.info("%s is in order again", self.path)
 

@@ -124,7 +124,7 @@ def test_a_broken_edit_leaves_the_last_good_content_in_force_and_is_reported(fil
     ]
 
 
-def test_a_file_that_is_broken_from_the_start_leaves_the_defaults(file):
+def test_a_file_that_is_broken_from_the_start_leaves_the_defaults(file, caplog):
     async def test() -> None:
         file.save("broken")
         await file.held.refresh()
@@ -132,6 +132,7 @@ def test_a_file_that_is_broken_from_the_start_leaves_the_defaults(file):
         assert file.held.problems
 
     run(test)
+    assert caplog.messages[-1] == f"{file.path} is not taken; the default stays in force"
 
 
 def test_a_file_that_could_not_be_read_is_tried_again_though_it_did_not_change(file):

@@ -10,6 +10,7 @@ from msgspec import structs
 from agentd.core.errors import (
     BadRequest,
     ConfigError,
+    ConfigProblem,
     Conflict,
     NotFound,
     Unavailable,
@@ -66,6 +67,11 @@ class SecretRuleStore:
     def current(self) -> tuple[SecretRule, ...]:
         """The rules of the last valid version of the file."""
         return self.file.current
+
+    @property
+    def problems(self) -> tuple[ConfigProblem, ...]:
+        """Why the file as it is now is not in force; empty if it is."""
+        return self.file.problems
 
     async def read(self) -> tuple[SecretRule, ...]:
         """Return all rules of the file as it is now, or of its last valid version."""

@@ -13,7 +13,14 @@ from typing import Any, Generic, TypeVar
 import msgspec
 from msgspec import structs
 
-from agentd.core.errors import BadRequest, ConfigError, Conflict, NotFound, suggest_name
+from agentd.core.errors import (
+    BadRequest,
+    ConfigError,
+    ConfigProblem,
+    Conflict,
+    NotFound,
+    suggest_name,
+)
 from agentd.storage.watched_file import WatchedFile
 from agentd.storage.yaml import editor as yaml_editor
 from agentd.storage.yaml import reader as yaml_reader
@@ -231,6 +238,11 @@ class WatchedEntries(Generic[E]):
         self.entries = entries
         self._followed = file
         self._writing = asyncio.Lock()
+
+    @property
+    def problems(self) -> tuple[ConfigProblem, ...]:
+        """Why the file as it is now is not in force; empty if it is."""
+        return self._followed.problems
 
     async def add(self, entry: E, *, dry_run: bool = False) -> E:
         """Add an entry at the end."""

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from agentd.core.clock import Timestamp
-from agentd.core.errors import BadRequest, NotFound, suggest_name
+from agentd.core.errors import BadRequest, ConfigProblem, NotFound
 from agentd.gateway.admin.api import shapes
 from agentd.gateway.admin.api.listing import (
     CURSOR,
@@ -150,6 +150,11 @@ class ManagedAlertTargets(ResourceStore[AlertTarget], Protocol):
         """The targets by name."""
         ...
 
+    @property
+    def problems(self) -> Sequence[ConfigProblem]:
+        """Why their file is not in force."""
+        ...
+
     def refresh(self) -> Awaitable[None]:
         """Read the file if it was edited."""
         ...
@@ -190,6 +195,7 @@ class AlertTargetEndpoints(ResourceEndpoints[AlertTarget]):
         shapes.define_new(AlertTarget),
         shapes.define_patch(AlertTarget),
     )
+    noun = "target"
 
     def __init__(
         self, targets: ManagedAlertTargets, alerts: RaisedAlerts, journal: ChangeLog
@@ -210,7 +216,7 @@ class AlertTargetEndpoints(ResourceEndpoints[AlertTarget]):
             lambda one: one.name,
             lambda one: one.enabled,
         )
-        super().__init__(managed, listing)
+        super().__init__(managed, listing, lambda: targets.problems)
 
     async def refresh(self) -> None:
         """Read the file of the targets."""
@@ -218,13 +224,6 @@ class AlertTargetEndpoints(ResourceEndpoints[AlertTarget]):
 
     def _list_targets(self) -> Iterable[AlertTarget]:
         return self._targets.current.values()
-
-    def find(self, name: str) -> AlertTarget:
-        """Return a target."""
-        known = self._targets.current
-        if name not in known:
-            raise NotFound(f'There is no target "{name[:100]}"{suggest_name(name, known)}')
-        return known[name]
 
     def render(self, entry: AlertTarget) -> Any:
         """Return the view of a target."""

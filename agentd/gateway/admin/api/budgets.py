@@ -1,7 +1,7 @@
 """Endpoints of budgets: limits that the access keys of an owner, or with a tag, share."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import tzinfo
 from typing import Annotated, Any, Protocol
 
@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta, Struct, structs
 
 from agentd.core.clock import Clock, Timestamp
-from agentd.core.errors import NotFound, suggest_name
+from agentd.core.errors import ConfigProblem
 from agentd.gateway.admin.api import shapes
 from agentd.gateway.admin.api.limit_views import (
     LimitStatusView,
@@ -78,6 +78,11 @@ class CurrentBudgets(ResourceStore[Budget], Protocol):
         """The budgets by name."""
         ...
 
+    @property
+    def problems(self) -> Sequence[ConfigProblem]:
+        """Why their file is not in force."""
+        ...
+
 
 class BudgetMeters(Protocol):
     """What is spent (``gateway.limits.meters``)."""
@@ -106,6 +111,7 @@ class BudgetEndpoints(ResourceEndpoints[Budget]):
         shapes.define_new(Budget, *_OURS),
         shapes.define_patch(Budget, *_OURS, readonly=(*_OURS, *_MORE)),
     )
+    noun = "budget"
 
     def __init__(
         self,
@@ -129,14 +135,7 @@ class BudgetEndpoints(ResourceEndpoints[Budget]):
             lambda one: one.name,
             lambda one: one.enabled,
         )
-        super().__init__(managed, listing)
-
-    def find(self, name: str) -> Budget:
-        """Return the budget of this name."""
-        known = self._budgets.current
-        if name not in known:
-            raise NotFound(f'There is no budget "{name[:100]}"{suggest_name(name, known)}')
-        return known[name]
+        super().__init__(managed, listing, lambda: budgets.problems)
 
     def create(self, new: Any) -> Budget:
         """Make a budget from a request."""

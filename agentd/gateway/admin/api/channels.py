@@ -1,12 +1,12 @@
 """Endpoints of channels: the gateway's connections to suppliers."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any, Protocol
 
 import msgspec
 from msgspec import Meta, structs
 
-from agentd.core.errors import BadRequest, NotFound, Unavailable, suggest_name
+from agentd.core.errors import BadRequest, ConfigProblem, NotFound, Unavailable, suggest_name
 from agentd.gateway.admin.api import shapes
 from agentd.gateway.admin.api.checks import (
     MODEL,
@@ -58,6 +58,11 @@ class ManagedChannels(ResourceStore[Channel], Protocol):
         """The channels by name."""
         ...
 
+    @property
+    def problems(self) -> Sequence[ConfigProblem]:
+        """Why their file is not in force."""
+        ...
+
     async def copy(self, name: str, new: str, *, dry_run: bool = False) -> Channel:
         """Copy a channel under another name."""
         ...
@@ -76,6 +81,7 @@ class ChannelEndpoints(CopyableEndpoints[Channel]):
         NewChannel,
         shapes.define_patch(Channel, "auto_disabled", readonly=("models", "auto_disabled")),
     )
+    noun = "channel"
 
     def __init__(
         self,
@@ -106,14 +112,7 @@ class ChannelEndpoints(CopyableEndpoints[Channel]):
             lambda one: one.name,
             lambda one: one.enabled,
         )
-        super().__init__(managed, listing, channels.copy)
-
-    def find(self, name: str) -> Channel:
-        """Return a channel."""
-        known = self._channels.current
-        if name not in known:
-            raise NotFound(f'There is no channel "{name[:100]}"{suggest_name(name, known)}')
-        return known[name]
+        super().__init__(managed, listing, lambda: channels.problems, channels.copy)
 
     def create(self, new: Any) -> Channel:
         """Make a channel, which needs its secrets themselves and no masks of them."""

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Meta, Struct, structs
 
 from agentd.core.clock import Clock, Timestamp
-from agentd.core.errors import BadRequest, ConfigProblem, NotFound, Unavailable, suggest_name
+from agentd.core.errors import BadRequest, ConfigProblem, Unavailable
 from agentd.gateway.admin.api import shapes
 from agentd.gateway.admin.api.limit_views import (
     FurtherLimitsView,
@@ -158,6 +158,7 @@ class AccessKeyEndpoints(ResourceEndpoints[AccessKey]):
             AccessKey, *_OURS, readonly=("id", "created", "created_by", "raised", *_MORE)
         ),
     )
+    noun = "access key"
     path_parameter = "id"
 
     def __init__(
@@ -179,22 +180,15 @@ class AccessKeyEndpoints(ResourceEndpoints[AccessKey]):
         listing = ResourceListing[AccessKey](
             lambda: keys.keys, lambda: keys.keys, lambda one: one.name, lambda one: one.enabled
         )
-        super().__init__(managed, listing)
+        super().__init__(managed, listing, lambda: () if len(keys.keys) else keys.problems)
 
-    def find(self, name: str) -> AccessKey:
-        """Return a key by id, else by name; ``Unavailable`` while none can be read."""
+    def find_known(self, name: str) -> AccessKey | None:
+        """Return a key by id, else by name."""
         known = self._keys.keys
-        found = known.find(name)
-        if found is None:
-            found = next(
-                (key for key in known if casefold_name(key.name) == casefold_name(name)), None
-            )
-        if found is None and not len(known) and self._keys.problems:
-            raise Unavailable("The access keys cannot be read", str(self._keys.problems[0]))
-        if found is None:
-            near = suggest_name(name, [key.name for key in known]) if len(known) else ""
-            raise NotFound(f'There is no access key "{name[:100]}"{near}')
-        return found
+        folded = casefold_name(name)
+        return known.find(name) or next(
+            (key for key in known if casefold_name(key.name) == folded), None
+        )
 
     def render(self, key: AccessKey) -> Any:
         """Return the view of a key, without its secret."""
@@ -316,7 +310,6 @@ _DOCS = ResourceDocs(
         "limits": {"day": 5, "month": 50},
     },
     get="Get one access key by its id or name, without its secret.",
-    get_errors=(NotFound, Unavailable),
     change="Change a key's limits, lists or name: absent fields stay, null resets to the default.",
     change_example={"limits": {"day": 10}, "expires": "2099-01-01T00:00:00Z"},
     delete="Delete a key; it is refused from then on.",

@@ -1,6 +1,6 @@
 """Paged lists, ordered by name."""
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from itertools import accumulate, islice
 from typing import Generic, TypeVar
@@ -75,6 +75,17 @@ class ResourceListing(Generic[E]):
         if len(found) <= limit:
             return found, ""
         return found[:limit], self._name(found[limit - 1])
+
+    def find(self, name: str) -> E | None:
+        """Return the entry of this name."""
+        entries, names = self._get_sorted(None).entries, self.names
+        number = bisect_left(names, name)
+        return entries[number] if names[number : number + 1] == [name] else None
+
+    @property
+    def names(self) -> list[str]:
+        """The names of all entries, sorted."""
+        return self._get_sorted(None).names
 
     def _get_sorted(self, enabled: bool | None) -> _SortedEntries[E]:
         """Return the index of all entries, or of the enabled or disabled ones."""

@@ -6,7 +6,6 @@ import msgspec
 from msgspec import Meta, structs
 
 from agentd.core.clock import Clock, Timestamp
-from agentd.core.errors import NotFound, Unavailable, suggest_name
 from agentd.gateway.admin.api import shapes
 from agentd.gateway.admin.api.listing import ResourceListing
 from agentd.gateway.admin.api.resource import (
@@ -49,6 +48,7 @@ class ManagementKeyEndpoints(ResourceEndpoints[ManagementKey]):
             readonly=("name", "created", "created_by", "last_used"),
         ),
     )
+    noun = "management key"
 
     def __init__(self, keys: ManagementKeyRepository, clock: Clock, journal: ChangeLog) -> None:
         self._keys = keys
@@ -64,18 +64,7 @@ class ManagementKeyEndpoints(ResourceEndpoints[ManagementKey]):
         listing = ResourceListing[ManagementKey](
             lambda: keys.keys, lambda: keys.keys, lambda one: one.name, lambda one: one.enabled
         )
-        super().__init__(managed, listing)
-
-    def find(self, name: str) -> ManagementKey:
-        """Return a key by its name; ``Unavailable`` while none can be read."""
-        found = self._keys.keys.get(name)
-        if found is None and self._keys.problems and not any(self._keys.keys):
-            raise Unavailable("The management keys cannot be read", str(self._keys.problems[0]))
-        if found is None:
-            known = [key.name for key in self._keys.keys]
-            hint = suggest_name(name, known) if known else ""
-            raise NotFound(f'There is no management key "{name[:100]}"{hint}')
-        return found
+        super().__init__(managed, listing, lambda: () if any(keys.keys) else keys.problems)
 
     def render(self, entry: ManagementKey) -> Any:
         """Return the view of a key, without its hash."""
@@ -115,7 +104,6 @@ _DOCS = ResourceDocs(
     create="Create a management key with a scope; it is shown only once.",
     create_example={"name": "spending-monitor", "scope": "read"},
     get="Get one management key, without its hash.",
-    get_errors=(NotFound, Unavailable),
     change="Change the scope of a management key; its open streams end.",
     change_example={"scope": "keys"},
     delete="Revoke a management key: it is refused from then on, and its open streams end.",

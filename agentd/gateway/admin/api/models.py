@@ -1,12 +1,18 @@
 """Endpoints of the models that callers of the gateway can use."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
 
-from agentd.core.errors import BadRequest, Conflict, NotFound, Unavailable, suggest_name
+from agentd.core.errors import (
+    BadRequest,
+    ConfigProblem,
+    Conflict,
+    NotFound,
+    Unavailable,
+)
 from agentd.gateway.admin.api import shapes
 from agentd.gateway.admin.api.checks import (
     PAID,
@@ -49,6 +55,11 @@ class ManagedModels(ResourceStore[GatewayModel], Protocol):
         """The models in file order."""
         ...
 
+    @property
+    def problems(self) -> Sequence[ConfigProblem]:
+        """Why their file is not in force."""
+        ...
+
     async def copy(self, name: str, new: str, *, dry_run: bool = False) -> GatewayModel:
         """Copy a model under another name."""
         ...
@@ -67,6 +78,7 @@ class ProxyModelEndpoints(CopyableEndpoints[GatewayModel]):
         shapes.define_new(GatewayModel),
         shapes.define_patch(GatewayModel),
     )
+    noun = "model"
 
     def __init__(
         self,
@@ -97,14 +109,7 @@ class ProxyModelEndpoints(CopyableEndpoints[GatewayModel]):
             lambda one: one.name,
             lambda one: one.enabled,
         )
-        super().__init__(managed, listing, models.copy)
-
-    def find(self, name: str) -> GatewayModel:
-        """Return a model."""
-        known = {model.name: model for model in self._models.current}
-        if name not in known:
-            raise NotFound(f'There is no model "{name[:100]}"{suggest_name(name, known)}')
-        return known[name]
+        super().__init__(managed, listing, lambda: models.problems, models.copy)
 
     def render(self, model: GatewayModel) -> Any:
         """Return the view of a model."""

@@ -2,14 +2,14 @@
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 from urllib.parse import quote
 
 from msgspec import Struct, structs
 
-from agentd.core.errors import BadRequest
+from agentd.core.errors import BadRequest, ConfigProblem, NotFound, Unavailable, suggest_name
 from agentd.gateway.admin.api import shapes
 from agentd.gateway.admin.api.listing import ResourceListing
 from agentd.gateway.admin.changes import ChangeRequest
@@ -52,22 +52,44 @@ class ResourceTypes(NamedTuple):
 
 
 class ResourceEndpoints(ABC, Generic[E]):
-    """The endpoints of one kind of resource; a subclass says how one is found, shown and made.
+    """The endpoints of one kind of resource; a subclass says how one is shown and made.
 
+    ``problems`` returns why the resources' file, or a part of it, is not in force.
     ``route_builders.resource_routes`` makes their routes.
     """
 
     types: ClassVar[ResourceTypes]
+    noun: ClassVar[str]
+    """What one is called in errors."""
     path_parameter: ClassVar[str] = "name"
     """The parameter of the path that names one."""
 
-    def __init__(self, managed: ManagedResource[E], listing: ResourceListing[E]) -> None:
+    def __init__(
+        self,
+        managed: ManagedResource[E],
+        listing: ResourceListing[E],
+        problems: Callable[[], Sequence[ConfigProblem]],
+    ) -> None:
         self.managed = managed
         self.listing = listing
+        self._get_problems = problems
 
-    @abstractmethod
     def find(self, name: str) -> E:
-        """Return the resource of this name. Raises ``NotFound``."""
+        """Return the resource of this name.
+
+        Raises ``NotFound``, or ``Unavailable`` if the file may have it, but is not in force.
+        """
+        found = self.find_known(name)
+        if found is not None:
+            return found
+        if problems := self._get_problems():
+            raise Unavailable(f"The {self.noun}s cannot be read", str(problems[0]))
+        near = suggest_name(name, self.listing.names)
+        raise NotFound(f'There is no {self.noun} "{name[:100]}"{near}')
+
+    def find_known(self, name: str) -> E | None:
+        """Return the resource that a client means by this name, if it is in force."""
+        return self.listing.find(name)
 
     @abstractmethod
     def render(self, entry: E) -> Any:
@@ -152,9 +174,10 @@ class CopyableEndpoints(ResourceEndpoints[E]):
         self,
         managed: ManagedResource[E],
         listing: ResourceListing[E],
+        problems: Callable[[], Sequence[ConfigProblem]],
         copy: Callable[..., Awaitable[E]],
     ) -> None:
-        super().__init__(managed, listing)
+        super().__init__(managed, listing, problems)
         self._copy = copy
 
     async def copy(self, call: Request) -> Response:

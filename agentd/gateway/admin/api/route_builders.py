@@ -7,7 +7,6 @@ from typing import Any, Protocol
 from msgspec import Struct
 
 from agentd.core.errors import (
-    AgentdError,
     BadRequest,
     Conflict,
     NotFound,
@@ -30,6 +29,7 @@ from agentd.http.routing import Parameter, Route
 build_route = partial(Route, group=RouteGroup.MANAGE, section="2")
 """Build a management route from keyword arguments."""
 
+_GET_ERRORS = (NotFound, Unavailable)
 _CREATE_ERRORS = (BadRequest, Conflict, Unavailable)
 CHANGE_ERRORS = (*_CREATE_ERRORS, NotFound, PreconditionFailed)
 """The errors of a route that changes a resource."""
@@ -55,8 +55,6 @@ class ResourceDocs(Struct, frozen=True, kw_only=True):
     create_parameters: tuple[Parameter, ...] = ()
     """Further parameters of the route that creates one."""
     get: str
-    get_errors: tuple[type[AgentdError], ...] = (NotFound,)
-    """Also ``Unavailable`` where one is not told to be unknown while the file cannot be read."""
     change: str
     change_example: object
     delete: str
@@ -188,7 +186,7 @@ def _build_item_routes(
             summary=docs.get,
             operation_id=f"get_{docs.noun}",
             response_type=types.view,
-            errors=docs.get_errors,
+            errors=_GET_ERRORS,
             parameters=ids,
         ),
         build_route(

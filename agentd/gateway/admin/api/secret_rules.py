@@ -1,13 +1,13 @@
 """Endpoints of the secret rules, and of testing them on sample text."""
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from typing import Any, Protocol
 
 import msgspec
 from msgspec import Struct
 
-from agentd.core.errors import BadRequest, NotFound, Unavailable
+from agentd.core.errors import BadRequest, ConfigProblem
 from agentd.gateway.admin.api import shapes
 from agentd.gateway.admin.api.listing import ResourceListing
 from agentd.gateway.admin.api.resource import ResourceEndpoints, ResourceTypes
@@ -73,8 +73,9 @@ class ManagedRules(ResourceStore[SecretRule], Protocol):
         """Read all rules from the files."""
         ...
 
-    def find(self, name: str) -> SecretRule:
-        """Return the rule with this id, as last read."""
+    @property
+    def problems(self) -> Sequence[ConfigProblem]:
+        """Why their file is not in force."""
         ...
 
 
@@ -95,6 +96,7 @@ class SecretRuleEndpoints(ResourceEndpoints[SecretRule]):
         NewSecretRule,
         shapes.define_patch(SecretRule, "id", "kind", readonly=("id", "kind")),
     )
+    noun = "rule"
     path_parameter = "id"
 
     def __init__(self, rules: ManagedRules, samples: TextScanner, journal: ChangeLog) -> None:
@@ -109,11 +111,7 @@ class SecretRuleEndpoints(ResourceEndpoints[SecretRule]):
             lambda one: one.id,
             lambda one: one.enabled,
         )
-        super().__init__(managed, listing)
-
-    def find(self, name: str) -> SecretRule:
-        """Return a rule."""
-        return self._rules.find(name)
+        super().__init__(managed, listing, lambda: rules.problems)
 
     def render(self, entry: SecretRule) -> Any:
         """Return the view of a rule."""
@@ -169,7 +167,6 @@ _DOCS = ResourceDocs(
         "keywords": ["tkt_"],
     },
     get="Get one rule; its value is masked.",
-    get_errors=(NotFound, Unavailable),
     change="Change a rule: absent fields stay, null resets to the default; of a built-in one only"
     " mode and enabled.",
     change_example={"mode": "block"},

@@ -182,16 +182,23 @@ def provoke_unreadable(gateway: ExampleGateway, address: Address) -> Iterator[Re
     """Ask for one that is not known while the file that may have it cannot be read."""
     layout = gateway.setup.layout
     files = {
+        "alert-targets": layout.alert_targets,
+        "budgets": layout.budgets,
+        "channels": layout.channels,
         "keys": layout.access_keys,
         "management-keys": layout.management_keys,
+        "models": layout.models,
         "secret-rules": layout.secret_rules,
     }
     path = Path(files[address["path"].split("/")[3]])
     kept = path.rename(path.with_name("kept"))
     path.mkdir()
-    yield send_variant(gateway, address, path=gateway.build_path(address, "unheard-of"))
+    one = gateway.build_path(address, "unheard-of")
+    until(lambda: gateway.manager.get(one).status != 404)
+    yield send_variant(gateway, address, path=one)
     path.rmdir()
     kept.rename(path)
+    until(lambda: gateway.manager.get(one).status == 404)
 
 
 def provoke_limit_reached(gateway: ExampleGateway, address: Address) -> Iterator[Reply]:

@@ -176,8 +176,12 @@ def out_of_order(
 
 
 ONE_OF_A_FILE = {
+    "/api/agent/alert-targets/{name}",
+    "/api/agent/budgets/{name}",
+    "/api/agent/channels/{name}",
     "/api/agent/keys/{id}",
     "/api/agent/management-keys/{name}",
+    "/api/agent/models/{name}",
     "/api/agent/secret-rules/{id}",
 }
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.gateway.conftest import GatewaySetup
-from tests.support.daemon import Client
+from tests.support.daemon import Client, until
 
 KEYS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "access_keys": ("keys", {"name": "laptop"}, {"enabled": False}),
@@ -34,6 +34,31 @@ def test_a_key_is_unavailable_while_its_file_cannot_be_read(
     assert manager.send("PATCH", address, patch).status == 200
     assert manager.send("DELETE", address).status == 204
     assert manager.get(address).status == 404
+
+
+@pytest.mark.parametrize(
+    ("file", "kind"),
+    [
+        ("channels", "channels"),
+        ("models", "models"),
+        ("budgets", "budgets"),
+        ("alert_targets", "alert-targets"),
+    ],
+)
+def test_what_a_file_may_have_is_unavailable_while_it_is_not_in_force(
+    setup: GatewaySetup, manager: Client, file: str, kind: str
+) -> None:
+    path = Path(getattr(setup.layout, file))
+    before = path.read_text() if path.exists() else "{}"
+    path.write_text(before + "\n- [")
+    address = f"/api/agent/{kind}/by-hand"
+    until(lambda: manager.get(address).status == 503)
+    for method, body in (("GET", None), ("PATCH", {"enabled": False}), ("DELETE", None)):
+        refused = manager.send(method, address, body)
+        assert refused.status == 503, (method, refused.body)
+        assert f"{path}:" in refused["details"]
+    path.write_text(before)
+    until(lambda: manager.get(address).status == 404)
 
 
 def test_a_rule_that_is_not_built_in_is_unavailable_while_the_file_cannot_be_read(
