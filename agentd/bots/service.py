@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from agentd.bots.messenger import BotAccount, Messenger
 from agentd.bots.model import BotDirectory, BotSettings, BotStatus
@@ -12,6 +12,8 @@ from agentd.core.errors import AgentdError, ConfigProblem, NotFound, Unavailable
 
 if TYPE_CHECKING:
     from agentd.bots.polling import BotPoller
+
+R = TypeVar("R")
 
 
 class BotFile(Protocol):
@@ -46,8 +48,8 @@ class BotsConfig(Protocol):
         """Why the present file is not in effect; empty when it is."""
         ...
 
-    async def refresh(self) -> None:
-        """Take in what the file says now."""
+    async def write(self, change: Callable[[], R]) -> R:
+        """Run what changes the file; in effect on return."""
         ...
 
     async def ensure_current(self) -> None:
@@ -106,18 +108,15 @@ class BotService:
 
     async def add(self, bot: BotSettings) -> None:
         """Add a bot; in effect on return."""
-        await asyncio.to_thread(self._file.add, bot)
-        await self._configured.refresh()
+        await self._configured.write(partial(self._file.add, bot))
 
     async def change(self, bot: BotSettings) -> None:
         """Replace the settings of the bot with this id; in effect on return."""
-        await asyncio.to_thread(self._file.change, bot)
-        await self._configured.refresh()
+        await self._configured.write(partial(self._file.change, bot))
 
     async def remove(self, bot_id: str) -> None:
         """Remove a bot; in effect on return."""
-        await asyncio.to_thread(self._file.remove, bot_id)
-        await self._configured.refresh()
+        await self._configured.write(partial(self._file.remove, bot_id))
 
     async def check(self, bot: BotSettings) -> BotAccount:
         """Ask the messenger whose token it is, also while the bot runs or is switched off.

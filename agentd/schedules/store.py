@@ -124,11 +124,9 @@ class ScheduleFile:
             return change(listed, text)
 
         async with self._changing:
-            changed = await asyncio.to_thread(
-                edit_yaml_list, path, partial(_parse, path), change_current, _HEADER
+            return await self.file.write(
+                partial(edit_yaml_list, path, partial(_parse, path), change_current, _HEADER)
             )
-            await self.file.refresh()
-            return changed
 
 
 class SchedulesJson(Struct, frozen=True):

@@ -4,7 +4,7 @@ Only the value in question changes in ``models.yml`` or ``skills.yml``; see ``sp
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 
 from msgspec import structs
@@ -35,17 +35,12 @@ class DefaultsWriter:
     async def set_default_model(self, name: str) -> None:
         """Set the default model; empty: the engine of the settings decides."""
         async with self._writing:
-            await _write_or_conflict(partial(_choose_model, self._layout.models, name))
-            await self._models.refresh()
+            write = partial(_choose_model, self._layout.models, name)
+            await _raise_conflict(self._models.write(write))
 
     async def set_default_skill(self, name: str) -> None:
         """Set the default skill."""
-        async with self._writing:
-            path = self._layout.skills_settings
-            await _write_or_conflict(
-                partial(_write_skills, path, lambda now: structs.replace(now, default=name))
-            )
-            await self._skills.get_skills()
+        await self._write_skills(lambda now: structs.replace(now, default=name))
 
     async def set_appearance(
         self, default: str | None, looks: dict[str, SkillAppearance] | None
@@ -57,16 +52,21 @@ class DefaultsWriter:
                 now.default if default is None else default, now.skills if looks is None else looks
             )
 
+        await self._write_skills(apply_changes)
+
+    async def _write_skills(self, change: Callable[[SkillSettings], SkillSettings]) -> None:
         async with self._writing:
-            await _write_or_conflict(
-                partial(_write_skills, self._layout.skills_settings, apply_changes)
-            )
-            await self._skills.get_skills()
+            path = self._layout.skills_settings
+            try:
+                await _raise_conflict(asyncio.to_thread(_write_skills, path, change))
+            finally:  # a write may have got so far before it failed
+                await self._skills.get_skills()
 
 
-async def _write_or_conflict(write: Callable[[], None]) -> None:
+async def _raise_conflict(writing: Awaitable[None]) -> None:
+    """Wait for a write; of a file with mistakes, raise ``Conflict``."""
     try:
-        await asyncio.to_thread(write)
+        await writing
     except ConfigError as error:
         raise Conflict("The file would not be valid any more", error.message) from error
 

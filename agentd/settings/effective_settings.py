@@ -108,9 +108,7 @@ class EffectiveSettings:
             name: value for name, value in changes.items() if not (name in SECRET and value == MASK)
         }
         async with self._writing:
-            after = await asyncio.to_thread(self._write, wanted, check, dry_run)
-            if not dry_run:
-                await self.refresh()
+            after = await self.file.write(partial(self._write, wanted, check, dry_run))
         return after.settings
 
     async def add_approval_rule(
@@ -122,8 +120,7 @@ class EffectiveSettings:
         it raises is raised, and as for ``change``.
         """
         async with self._writing:
-            await asyncio.to_thread(self._insert_rule, rule, find_place)
-            await self.refresh()
+            await self.file.write(partial(self._insert_rule, rule, find_place))
 
     def _load(self) -> SettingsFileContents:
         if self._outside is None:

@@ -20,6 +20,7 @@ from agentd.core.tasks import BackgroundTasks
 from agentd.storage import document
 from agentd.storage.document import FileStamp
 
+R = TypeVar("R")
 T = TypeVar("T")
 
 SETTLE_SECONDS = 0.25
@@ -284,6 +285,16 @@ class WatchedFile(Generic[T]):
     async def refresh(self) -> None:
         """Read the file if it was edited; its content is then in force, or its problem reported."""
         await self._reloader.reload()
+
+    async def write(self, change: Callable[[], R]) -> R:
+        """Run what changes the file in a thread; when this returns, the change is in force.
+
+        The file is read also after an error: a write may have got so far before it failed.
+        """
+        try:
+            return await asyncio.to_thread(change)
+        finally:
+            await self.refresh()
 
     async def ensure_current(self) -> None:
         """Read the file if it was edited since. Costs one ``stat`` when it was not.

@@ -91,6 +91,22 @@ def test_what_is_saved_is_in_force_after_a_look_and_reported_once(file):
     run(test)
 
 
+def test_what_a_write_left_is_in_force_when_it_returns_also_if_it_failed(file):
+    async def test() -> None:
+        assert await file.held.write(lambda: file.save("one") or "returned") == "returned"
+        assert file.held.current == "one"
+
+        def fail_after_the_rename() -> None:
+            file.save("two")
+            raise Unavailable("the disk failed")
+
+        with pytest.raises(Unavailable):
+            await file.held.write(fail_after_the_rename)
+        assert (file.held.current, file.changes.qsize()) == ("two", 2)
+
+    run(test)
+
+
 def test_an_unchanged_file_is_not_read_again(file):
     async def test() -> None:
         file.save("one")

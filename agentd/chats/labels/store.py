@@ -94,8 +94,9 @@ class LabelFile:
     ) -> None:
         path = self._layout.labels
         async with self._changing:
-            await asyncio.to_thread(edit_yaml_list, path, partial(_parse, path), change, _HEADER)
-            await self.file.refresh()
+            await self.file.write(
+                partial(edit_yaml_list, path, partial(_parse, path), change, _HEADER)
+            )
 
 
 class LabelChangeJson(LabelChange, frozen=True):

@@ -6,7 +6,6 @@ quarter of a second, in which requests wait. What can no longer be read as valid
 Listeners are called when a key becomes invalid, even without a request.
 """
 
-import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -160,7 +159,7 @@ class AccessKeyRepository:
         made = structs.replace(
             _call_or_bad_request(lambda: revise(kept)), id=kept.id, secret=kept.secret
         )
-        await self._change(partial(self._file.add, made))
+        await self._watched.write(partial(self._file.add, made))
         return key, made
 
     async def change(self, key_id: str, revise: Revise) -> AccessKey:
@@ -174,7 +173,7 @@ class AccessKeyRepository:
                 created=key.created,
             )
 
-        return await self._change(partial(self._file.change, key_id, revise_key))
+        return await self._watched.write(partial(self._file.change, key_id, revise_key))
 
     async def reissue(self, key_id: str, revise: Revise, *, dry_run: bool = False) -> AccessKey:
         """Give a key the secret that ``revise`` makes, as ``change`` does.
@@ -182,7 +181,9 @@ class AccessKeyRepository:
         The previous one is valid until ``complete_reissue``, or after a crash until the new one is
         used.
         """
-        return await self._change(partial(self._file.reissue, key_id, revise, dry_run=dry_run))
+        return await self._watched.write(
+            partial(self._file.reissue, key_id, revise, dry_run=dry_run)
+        )
 
     async def complete_reissue(self, key: AccessKey) -> None:
         """Refuse the previous secret after its grace: the new one is about to be sent.
@@ -207,7 +208,7 @@ class AccessKeyRepository:
 
     async def put(self, key: AccessKey, *, dry_run: bool = False) -> AccessKey:
         """Add a key whose secret was already given out. As ``add``."""
-        await self._change(partial(self._file.add, key, dry_run=dry_run))
+        await self._watched.write(partial(self._file.add, key, dry_run=dry_run))
         return key
 
     async def rewrite(self, key_id: str, revise: Revise, *, dry_run: bool = False) -> AccessKey:
@@ -218,7 +219,9 @@ class AccessKeyRepository:
                 _call_or_bad_request(lambda: revise(key)), id=key.id, created=key.created
             )
 
-        return await self._change(partial(self._file.change, key_id, revise_key, dry_run=dry_run))
+        return await self._watched.write(
+            partial(self._file.change, key_id, revise_key, dry_run=dry_run)
+        )
 
     async def remove(
         self, key_id: str, check: Callable[[AccessKey], object] = bool, *, dry_run: bool = False
@@ -227,7 +230,7 @@ class AccessKeyRepository:
 
         ``NotFound``.
         """
-        return await self._change(partial(self._file.remove, key_id, check, dry_run=dry_run))
+        return await self._watched.write(partial(self._file.remove, key_id, check, dry_run=dry_run))
 
     async def edit_all(
         self,
@@ -238,7 +241,7 @@ class AccessKeyRepository:
         dry_run: bool = False,
     ) -> list[tuple[AccessKey | None, AccessKey | None]]:
         """Revise keys (``None`` removes one) and add others, all or none."""
-        return await self._change(
+        return await self._watched.write(
             partial(self._file.edit_all, key_ids, revise, added, dry_run=dry_run)
         )
 
@@ -246,16 +249,12 @@ class AccessKeyRepository:
         """Revoke the previous secret on disk, too, retrying until that succeeds."""
 
         async def settle() -> None:
-            await self._change(partial(self._file.revoke_previous, key.id, key.secret.sha256))
+            await self._watched.write(
+                partial(self._file.revoke_previous, key.id, key.secret.sha256)
+            )
 
         failed = f"the previous secret of the access key {key.name} is not revoked on disk yet"
         self._revoking.start(key.secret.sha256, settle, failed)
-
-    async def _change(self, change: Callable[[], T]) -> T:
-        try:
-            return await asyncio.to_thread(change)
-        finally:
-            await self._watched.refresh()
 
     def _read(self) -> AccessKeyFileContents:
         return self._file.read()

@@ -117,7 +117,7 @@ class ManagementKeyRepository:
 
     async def add(self, entry: ManagementKey, *, dry_run: bool = False) -> ManagementKey:
         """Add a key. ``Conflict`` if its name is taken."""
-        return await self._write(partial(self._file.add, entry, dry_run=dry_run))
+        return await self._watched.write(partial(self._file.add, entry, dry_run=dry_run))
 
     async def change(
         self,
@@ -127,7 +127,7 @@ class ManagementKeyRepository:
         dry_run: bool = False,
     ) -> ManagementKey:
         """Change a key; its hash stays. ``NotFound``."""
-        return await self._write(partial(self._file.change, name, revise, dry_run=dry_run))
+        return await self._watched.write(partial(self._file.change, name, revise, dry_run=dry_run))
 
     async def remove(
         self,
@@ -138,13 +138,9 @@ class ManagementKeyRepository:
     ) -> ManagementKey:
         """Remove a key, unless ``check`` raises; it is refused once this returns."""
         at = self._clock.now()
-        return await self._write(partial(self._file.remove, name, check, at=at, dry_run=dry_run))
-
-    async def _write(self, change: Callable[[], ManagementKey]) -> ManagementKey:
-        try:
-            return await asyncio.to_thread(change)
-        finally:
-            await self._watched.refresh()
+        return await self._watched.write(
+            partial(self._file.remove, name, check, at=at, dry_run=dry_run)
+        )
 
     def _apply(self) -> None:
         before = self.keys

@@ -135,11 +135,10 @@ class SecretRuleStore:
 
     async def _change(self, change: Callable[..., Any], dry_run: bool) -> Any:
         async with self._writing:
-            answer = await asyncio.to_thread(change, dry_run=dry_run)
-            if not dry_run:
-                await self.file.refresh()
+            try:
+                return await self.file.write(partial(change, dry_run=dry_run))
+            finally:
                 await self._rules.refresh()
-        return answer
 
     def _switch(self, name: str, revise: Revise, *, dry_run: bool) -> SecretRule:
         """Change the mode of a built-in rule, or switch it on or off. Blocking."""

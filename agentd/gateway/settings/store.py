@@ -85,11 +85,8 @@ class GatewaySettingsRepository:
                 raise BadRequest(f'There is no setting "{name[:64]}"{suggest_name(name, names)}')
         _refuse_wrong_types(changes)
         async with self._writing:
-            after = await asyncio.to_thread(self._write, changes, check, dry_run)
-            if dry_run:
-                return after
-            await self.file.refresh()
-        return self.current
+            after = await self.file.write(partial(self._write, changes, check, dry_run))
+        return after if dry_run else self.current
 
     def _write(
         self,

@@ -283,10 +283,7 @@ class WatchedEntries(Generic[E]):
     async def write(self, change: Callable[..., R], *, dry_run: bool) -> R:
         """Run a method of ``NamedEntries`` in a thread, and read the file again."""
         async with self._writing:
-            result = await asyncio.to_thread(change, dry_run=dry_run)
-            if not dry_run:
-                await self._followed.refresh()
-        return result
+            return await self._followed.write(partial(change, dry_run=dry_run))
 
 
 def to_plain(entry: object) -> dict[str, Any]:
