@@ -147,7 +147,10 @@ class _Model(_Handler):
         match fault:
             case Stall():
                 await fault.hang()
-            case Break():
+            case Break(sent=sent):
+                if sent:
+                    self.write(data[:sent])
+                    await self.flush()
                 raise _ConnectionBroken
             case Garble(data=garbled):
                 return (

@@ -142,6 +142,8 @@ class Break(Struct, frozen=True):
     """The connection dies after ``after`` events (0: before the answer begins)."""
 
     after: int = 0
+    sent: int = 0
+    """Bytes of the next event that are still sent."""
 
 
 class Garble(Struct, frozen=True):

@@ -12,6 +12,7 @@ from agentd.llm.conversation import ReplyEvent, ReplyFinished, SupplierError, Us
 from agentd.llm.dialects.caller import StreamWriter, UsageObserver
 from agentd.llm.dialects.callers import CallerDialect
 from agentd.llm.dialects.dialect import ReplyReader
+from agentd.llm.dialects.stream_observers import EVENT_ENDS
 from agentd.llm.price import Usage
 
 
@@ -46,13 +47,19 @@ class StreamAdapter(Protocol):
 
 
 class PassthroughAdapter:
-    """Passes the supplier's bytes unchanged, and reads usage and end from them."""
+    """Passes the supplier's bytes unchanged, and reads usage and end from them.
+
+    Our error event takes the place of an event that the supplier did not finish: clients parse what
+    stands between two blank lines as one.
+    """
 
     def __init__(self, tap: UsageObserver, caller: CallerDialect, request_id: str) -> None:
         self._tap = tap
         self._caller = caller
         self._request_id = request_id
         self._error: SupplierError | None = None
+        self._is_in_event = False
+        """The beginning of an event was passed on, and its end was not."""
 
     @property
     def usage(self) -> Usage | None:
@@ -66,27 +73,30 @@ class PassthroughAdapter:
 
     def feed(self, data: bytes) -> bytes:
         """Process bytes as ``StreamAdapter.feed`` does."""
-        return self._tap.feed(data)
+        passed = self._tap.feed(data)
+        if passed:
+            self._is_in_event = not passed.endswith(EVENT_ENDS)
+        return passed
 
     def close(self) -> bytes:
         """End the reply as ``StreamAdapter.close`` does."""
         ended = self._tap.end is not None
         rest = self._tap.close()
         end = self._tap.end
-        return (
-            rest if ended or not isinstance(end, SupplierError) else rest + self.render_error(end)
-        )
+        return rest if ended or not isinstance(end, SupplierError) else self.render_error(end)
 
     def abort(self, error: SupplierError) -> bytes:
         """End the reply early, as ``StreamAdapter.abort`` does."""
         if self.end:
             return b""
         self._error = error
-        return self._tap.close() + self.render_error(error)
+        self._tap.close()
+        return self.render_error(error)
 
     def render_error(self, error: SupplierError) -> bytes:
-        """Return an error event."""
-        return self._caller.render_error_event(error.kind, error.message, self._request_id)
+        """Return an error event; a giant event of which a part was passed on ends before it."""
+        event = self._caller.render_error_event(error.kind, error.message, self._request_id)
+        return b"\n\n" + event if self._is_in_event else event
 
 
 class TranslatingAdapter:

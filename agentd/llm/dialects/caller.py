@@ -61,7 +61,8 @@ class UsageObserver(Protocol):
     """Watches a supplier's stream that is passed through unchanged; never raises.
 
     ``feed`` returns the bytes to pass on: all of them except for what the caller did not ask for
-    (the usage chunk that the gateway asked for), however the stream is split into chunks.
+    (the usage chunk that the gateway asked for), however the stream is split into chunks. An event
+    is passed on once it is whole, or very long.
     """
 
     usage: Usage | None

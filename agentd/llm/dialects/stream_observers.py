@@ -22,7 +22,8 @@ from agentd.llm.dialects.stream_reader import EVENT_LIMIT
 from agentd.llm.price import Usage, parse_gemini_usage
 
 HELD_BYTES = 64 * 1024
-"""A longer event cannot be a usage event to drop, so it is not held back."""
+"""Bytes of an unfinished event that are held back: no client can use them yet, and if the stream
+breaks there, they can be left out. A usage event to drop is never longer."""
 
 Search: TypeAlias = Callable[[bytes], int]
 """Returns the position of the first event of interest in whole events; -1: none."""
@@ -30,7 +31,9 @@ Search: TypeAlias = Callable[[bytes], int]
 Test: TypeAlias = Callable[[bytes], bool]
 """True if this is an event of some kind."""
 
-_EVENT_ENDS = (b"\n\n", b"\n\r\n", b"\r\r")
+EVENT_ENDS = (b"\n\n", b"\n\r\n", b"\r\r")
+"""What whole events end with."""
+
 _EVENT = re.compile(rb".*?(?:\n\r?\n|\r\r)", re.DOTALL)
 _LINE_END = re.compile(rb"\r\n|\r|\n")
 _USAGE = re.compile(rb'"usage"\s*:\s*\{').search
@@ -58,7 +61,6 @@ class StreamObserver:
         self._reader = reader
         self._may_carry_usage = may_carry_usage
         self._is_ours = is_ours
-        self._held = HELD_BYTES if is_ours else 0
         self._rest = bytearray()
         """An event that is not whole yet."""
         self._passed = 0
@@ -70,7 +72,7 @@ class StreamObserver:
             return self._buffer(data)
         if self.end is not None:
             return data
-        return self._scan(data) if data.endswith(_EVENT_ENDS) else self._buffer(data)
+        return self._scan(data) if data.endswith(EVENT_ENDS) else self._buffer(data)
 
     def close(self) -> bytes:
         """Do as ``caller.UsageObserver.close``."""
@@ -89,7 +91,7 @@ class StreamObserver:
             events = bytes(self._rest[:cut])
             del self._rest[:cut]
             passed = self._scan(events)
-        if len(self._rest) > self._held:
+        if len(self._rest) > HELD_BYTES:
             passed += self._rest[self._passed :]
             self._passed = len(self._rest)
         if len(self._rest) > EVENT_LIMIT:
@@ -265,5 +267,5 @@ def _get_data(event: bytes) -> bytes:
 
 def _find_last_end(data: bytes | bytearray, start: int) -> int:
     """Return the end of the last complete event, searching from ``start``; 0 if none."""
-    places = ((data.rfind(end, start), len(end)) for end in _EVENT_ENDS)
+    places = ((data.rfind(end, start), len(end)) for end in EVENT_ENDS)
     return max(place + size if place >= 0 else 0 for place, size in places)

@@ -2,9 +2,13 @@
 
 from collections.abc import Iterator
 from contextlib import ExitStack
+from typing import Any
 
+import anthropic
+import openai
 import pytest
 
+from agentd.llm.dialects.stream_observers import HELD_BYTES
 from agentd.llm.endpoint import ChannelDialect
 from tests.gateway.conftest import GatewaySetup
 from tests.gateway.relay.callers import (
@@ -17,11 +21,13 @@ from tests.gateway.relay.callers import (
     running_gateway,
     wait_for_bytes,
 )
-from tests.supplier.steps import Answer, Break, Fail, Fault, Garble, Say, Stall
+from tests.supplier.steps import Answer, Break, Fail, Fault, Garble, Say, Stall, say_in_one_event
 
 WORDS = "one two three four five six seven eight"
 BEGUN = {"openai-chat": 4, "openai-responses": 6, "anthropic": 5, "gemini": 3}
 """Events of each supplier after which something was said, and the reply is not over."""
+SAYS = {"openai-chat": 1, "openai-responses": 4, "anthropic": 3, "gemini": 0}
+"""Events of each supplier before the first one with text."""
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +48,7 @@ def list_faults(dialect: ChannelDialect, supplier: ChannelDialect) -> list[Fault
     """List the faults of a stream; a passthrough may be garbled."""
     after = BEGUN[supplier]
     garbled: list[Fault] = [] if dialect == supplier else [Garble(after)]
-    return [Break(after), Fail(after), *garbled]
+    return [Break(after), Break(after, sent=70), Fail(after), *garbled]
 
 
 def check_broken(gateway: RunningGateway, reply: CallResult, supplier: ChannelDialect) -> None:
@@ -70,6 +76,38 @@ def test_a_stream_that_broke_ends_with_an_error_event_and_is_recorded_as_broken(
             begun.release()
             reply = read_answer(line, dialect)
         check_broken(gateway, reply, supplier)
+
+
+def test_vendors_clients_are_told_of_a_stream_that_broke_within_an_event(
+    gateway: RunningGateway,
+) -> None:
+    asked: dict[str, Any] = {"messages": [{"role": "user", "content": "hello"}]}
+    options: dict[str, Any] = {"api_key": gateway.add_caller().key, "max_retries": 0}
+    for dialect in ("openai-chat", "anthropic"):
+        gateway.supplier.script(Answer((Say(WORDS),), faults=(Break(BEGUN[dialect], sent=70),)))
+    with (
+        openai.OpenAI(base_url=f"{gateway.daemon.url}/v1", **options) as client,
+        pytest.raises(openai.APIError, match="aborted its response"),
+    ):
+        list(client.chat.completions.create(model="by-chat", stream=True, **asked))
+    with (
+        anthropic.Anthropic(base_url=gateway.daemon.url, **options) as client,
+        client.messages.stream(model="by-messages", max_tokens=100, **asked) as stream,
+        pytest.raises(anthropic.APIStatusError, match="aborted its response"),
+    ):
+        stream.get_final_message()
+
+
+@every_dialect
+def test_a_giant_event_that_broke_is_ended_before_the_error(
+    gateway: RunningGateway, dialect: ChannelDialect
+) -> None:
+    fault = Break(SAYS[dialect], sent=HELD_BYTES + 10_000)
+    gateway.supplier.script(Answer((say_in_one_event(200_000),), faults=(fault,)))
+    reply = gateway.add_caller().ask(dialect, f"by-{CHANNELS[dialect]}", stream=True)
+    *_, giant, error, rest = reply.body.split(b"\n\n")
+    assert giant.endswith(b"xxx") and len(giant) == HELD_BYTES + 10_000
+    assert error.startswith((b"event: error\ndata: ", b'data: {"error":')) and not rest
 
 
 def test_a_supplier_that_falls_silent_breaks_its_stream(gateway: RunningGateway) -> None:

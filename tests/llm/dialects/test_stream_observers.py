@@ -87,11 +87,15 @@ def test_recorded_streams_are_known_cut_at_every_byte(dialect, stream, events):
 
 
 @EACH
-def test_nothing_is_held_back_from_a_client_that_asked(dialect):
+def test_whole_events_are_never_held_back_from_a_client_that_asked(dialect):
     stream = write_reply(dialect, LOOK)
     tap = TAPS[dialect](ASKED)
+    passed = b""
     for at in range(0, len(stream), 7):
-        assert tap.feed(stream[at : at + 7]) == stream[at : at + 7]
+        passed += tap.feed(stream[at : at + 7])
+        whole = stream[: at + 7].rfind(b"\n\n")
+        assert passed == (stream[: whole + 2] if whole >= 0 else b"")
+    assert passed == stream
 
 
 @EACH
