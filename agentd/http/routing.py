@@ -148,6 +148,9 @@ class Route(Struct, frozen=True):
     """True if the API key may also come as ``Authorization: Bearer``."""
     ends_with_caller: bool = False
     """True if the request is cancelled when the client disconnects, even if it changes state."""
+    takes_slashes: bool = False
+    """True if its last segment, a parameter, is all the rest of a path: clients of models send names
+    with slashes as they are."""
 
     @property
     def body_limit(self) -> int:
@@ -188,6 +191,8 @@ class _Node(Struct):
     children: "dict[str, _Node]" = {}
     wildcard: "_Node | None" = None
     parameter: str = ""
+    takes_rest: bool = False
+    """True if it is all the rest of a path."""
     methods: dict[str, Route] = {}
 
 
@@ -264,7 +269,8 @@ class RouteTable:
             self._build_below(path)
         node = self._root
         params: dict[str, str] = {}
-        for segment in path.split("/")[1:]:
+        segments = path.split("/")[1:]
+        for at, segment in enumerate(segments):
             step = node.children.get(segment)
             if step is None:
                 if node.wildcard is None or not segment:
@@ -273,6 +279,9 @@ class RouteTable:
                     return None  # at the top only ids are variable: other words are mistyped paths
                 step = node.wildcard
                 params[step.parameter] = segment
+                if step.takes_rest:
+                    params[step.parameter] = "/".join(segments[at:])
+                    return RouteMatch(step.methods, params)
             node = step
         return RouteMatch(node.methods, params) if node.methods else None
 
@@ -305,6 +314,7 @@ class RouteTable:
         if route.method in node.methods:
             raise ValueError(f"two routes for {route.method} {route.path}")
         node.methods[route.method] = route
+        node.takes_rest = node.takes_rest or route.takes_slashes
 
 
 def _is_below(path: str, prefix: str) -> bool:

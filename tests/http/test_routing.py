@@ -1,6 +1,7 @@
 """The table of routes: deferred ones are built once, when the first of them is needed."""
 
 import pytest
+from msgspec import structs
 
 from agentd.http.access import RouteGroup
 from agentd.http.request import Request, Response
@@ -78,3 +79,14 @@ def test_deferred_routes_that_cannot_be_built_are_tried_again() -> None:
     with pytest.raises(ValueError, match="not yet"):
         table.find("/mcp")
     assert table.find("/mcp")
+
+
+def test_the_last_parameter_takes_slashes_only_where_its_route_says_so() -> None:
+    named = structs.replace(make_route("/v1/models/{name}"), takes_slashes=True)
+    table = RouteTable([make_route("/v1/models"), named, make_route("/v1/files/{name}")])
+    for name in ("one", "one/two", "one/two%2F3:four/"):
+        found = table.find(f"/v1/models/{name}")
+        assert found and found.find_route("GET") == named
+        assert found.path_params == {"name": name}
+    for path in ("/v1/models/", "/v1/models//one", "/v1/files/one/two", "/v1/files/"):
+        assert table.find(path) is None

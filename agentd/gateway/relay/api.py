@@ -303,6 +303,7 @@ def _list_other_routes(gateway: GatewayEndpoints, ask: Callable[..., Route]) -> 
 def _list_gemini_routes(gateway: GatewayEndpoints, ask: Callable[..., Route]) -> tuple[Route, ...]:
     gemini = partial(
         ask,
+        takes_slashes=True,
         error_renderer=DialectErrorRenderer("gemini"),
         raw_request_schema=shapes.GENERATE,
         raw_response_schema=shapes.GENERATED,
@@ -344,6 +345,7 @@ def _list_model_routes(gateway: GatewayEndpoints) -> tuple[Route, ...]:
             error_renderer=DialectErrorRenderer("openai-chat", ("not_found",)),
             raw_response_schema=shapes.MODEL,
             parameters=(MODEL, VERSION),
+            takes_slashes=True,
             operation_id="get_model",
         ),
         get_route(
@@ -361,6 +363,7 @@ def _list_model_routes(gateway: GatewayEndpoints) -> tuple[Route, ...]:
             error_renderer=DialectErrorRenderer("gemini", ("not_found",)),
             raw_response_schema=shapes.GEMINI_MODEL,
             parameters=(MODEL,),
+            takes_slashes=True,
             operation_id="get_gemini_model",
         ),
     )

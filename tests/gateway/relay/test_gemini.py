@@ -1,6 +1,7 @@
 """The calls of Gemini's clients, at the addresses of older and newer ones."""
 
 from collections.abc import Callable, Iterator
+from urllib.parse import unquote
 
 import httpx
 import pytest
@@ -85,6 +86,24 @@ def test_one_model_is_reported(client: httpx.Client) -> None:
     assert 'did you mean "by-chat"?' in near
     missing = client.get("/v1beta/models/no-such")
     assert (missing.status_code, missing.json()["error"]["status"]) == (404, "NOT_FOUND")
+
+
+@every_version
+@pytest.mark.parametrize("name", ["vendor/by-chat", "a/b/c:free", "vendor%2Fby-chat"])
+def test_a_name_with_slashes_is_sent_as_it_is(
+    setup: GatewaySetup, start_gateway: Callable[..., Serving], version: str, name: str
+) -> None:
+    (named,) = [one for one in setup.models if one["name"] == "by-chat"]
+    setup.models += [{**named, "name": other} for other in ("vendor/by-chat", "a/b/c:free")]
+    setup.supplier.script(SAID)
+    headers = {"x-goog-api-key": setup.add_key()}
+    with httpx.Client(base_url=start_gateway().url, headers=headers, trust_env=False) as client:
+        assert client.get(f"/{version}/models/{name}").json()["name"].endswith(unquote(name))
+        reply = client.post(f"/{version}/models/{name}:generateContent", json=HELLO)
+        assert reply.json()["candidates"][0]["content"]["parts"] == [{"text": "one two three"}]
+        assert client.get(f"/{version}/models/none/such").status_code == 404
+        assert client.get(f"/{version}/models/").status_code == 404
+    assert setup.wait_for_records(1)[0].model == unquote(name)
 
 
 def test_anthropics_status_of_overload_is_reported(
