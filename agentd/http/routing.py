@@ -149,8 +149,8 @@ class Route(Struct, frozen=True):
     ends_with_caller: bool = False
     """True if the request is cancelled when the client disconnects, even if it changes state."""
     takes_slashes: bool = False
-    """True if its last segment, a parameter, is all the rest of a path: clients of models send names
-    with slashes as they are."""
+    """True if its last segment, a parameter, is all the rest of a path: clients of models send
+    names with slashes as they are."""
 
     @property
     def body_limit(self) -> int:

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping, Sequence
 from urllib.parse import quote
 
-import msgspec
 from msgspec import Struct, structs
 
 from agentd.gateway.channels.routing import Candidate
@@ -23,6 +22,7 @@ from agentd.llm.dialects.dialect import DIALECTS, join_url
 from agentd.llm.dialects.openai_responses.item_references import decode_items, encode_items
 from agentd.llm.dialects.output_limit import MIN_THINKING_BUDGET, apply_output_limit
 from agentd.llm.dialects.single_tool_call import FirstCallReader, drop_further_calls
+from agentd.llm.dialects.stream_reader import decode_json
 from agentd.llm.dialects.supplier_errors import parse_error
 from agentd.llm.endpoint import ChannelDialect
 from agentd.llm.parameters import apply_parameters
@@ -220,10 +220,7 @@ class UpstreamCall:
 
 def _find_error(body: bytes) -> SupplierError | None:
     """Find the error in a response without usage: some suppliers send errors with status 200."""
-    try:
-        fields = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        fields = None
+    fields = decode_json(body)
     if not isinstance(fields, dict):
         return SupplierError("garbled", "The supplier's response is not a JSON object")
     return parse_error(fields) if fields.get("error") else None

@@ -6,7 +6,7 @@ so text written by a model is never mistaken for a field.
 
 import re
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -18,12 +18,14 @@ from agentd.llm.dialects.dialect import ReplyReader
 from agentd.llm.dialects.gemini import upstream as gemini_upstream
 from agentd.llm.dialects.openai_chat import upstream as openai_chat_upstream
 from agentd.llm.dialects.openai_responses import upstream as openai_responses_upstream
-from agentd.llm.dialects.stream_reader import EVENT_LIMIT
+from agentd.llm.dialects.stream_reader import EVENT_LIMIT, decode_json
 from agentd.llm.price import Usage, parse_gemini_usage
 
 HELD_BYTES = 64 * 1024
 """Bytes of an unfinished event that are held back: no client can use them yet, and if the stream
 breaks there, they can be left out. A usage event to drop is never longer."""
+
+S = TypeVar("S", bound=Struct)
 
 Search: TypeAlias = Callable[[bytes], int]
 """Returns the position of the first event of interest in whole events; -1: none."""
@@ -174,10 +176,7 @@ def observe_gemini(summary: RequestSummary) -> StreamObserver:
 
 def read_usage(body: bytes, read: Callable[[object], Usage]) -> Usage | None:
     """Return the usage in a whole response, parsed by ``read``, or None."""
-    try:
-        fields = msgspec.json.decode(body, type=_UsageFields)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
+    fields = _decode_as(body, _UsageFields) or _UsageFields()
     counts = fields.usageMetadata if fields.usage is None else fields.usage
     return None if counts is None else read(counts)
 
@@ -233,10 +232,7 @@ class _Piece(Struct):
 
 
 def _parse_chunk(event: bytes) -> _Piece:
-    try:
-        return msgspec.json.decode(_get_data(event), type=_Piece)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return _Piece()
+    return _decode_as(_get_data(event), _Piece) or _Piece()
 
 
 class _UsageFields(Struct):
@@ -245,7 +241,7 @@ class _UsageFields(Struct):
 
 
 class _Chunk(Struct):
-    choices: list[msgspec.Raw] | None = None
+    choices: list[Any] | None = None
     usage: dict[str, object] | None = None
 
 
@@ -253,11 +249,22 @@ def _is_usage(event: bytes) -> bool:
     """Return whether this is the extra chunk of ``include_usage``, which holds nothing else."""
     if not _USAGE(event):
         return False
+    chunk = _decode_as(_get_data(event), _Chunk)
+    return chunk is not None and not chunk.choices and chunk.usage is not None
+
+
+def _decode_as(data: bytes, shape: type[S]) -> S | None:
+    """Decode the fields of ``shape``; None for what does not have them so."""
     try:
-        chunk = msgspec.json.decode(_get_data(event), type=_Chunk)
+        return msgspec.json.decode(data, type=shape)
+    except msgspec.ValidationError:
+        return None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return False
-    return not chunk.choices and chunk.usage is not None
+        pass
+    try:
+        return msgspec.convert(decode_json(data), shape)
+    except msgspec.ValidationError:
+        return None
 
 
 def _get_data(event: bytes) -> bytes:

@@ -8,6 +8,7 @@ import msgspec
 from agentd.core import sse
 from agentd.core.errors import TooLarge
 from agentd.llm.conversation import ReplyEvent, ReplyFinished, SupplierError
+from agentd.llm.dialects.half_characters import HalfCharacterDecoder, may_hold_halves
 
 Fields: TypeAlias = Mapping[str, Any]
 """A JSON object of a supplier. Nothing in it can be relied on: ask with the functions below."""
@@ -36,6 +37,7 @@ class StreamReader:
     def __init__(self, reply: ReplyParser, limit: int = EVENT_LIMIT) -> None:
         self._reply = reply
         self._stream = sse.SseReader(limit)
+        self._halves = HalfCharacterDecoder()
         self._over = False
 
     def feed(self, data: bytes) -> list[ReplyEvent]:
@@ -61,7 +63,7 @@ class StreamReader:
                 if received.data.strip() == _DONE:
                     yield from self._finish()
                 elif received.data.strip():
-                    yield from parse_json_event(self._reply, received.data)
+                    yield from parse_json_event(self._reply, received.data, self._halves)
         except TooLarge as error:
             yield SupplierError("garbled", f"The supplier sent too much at once: {error}")
 
@@ -70,12 +72,23 @@ class StreamReader:
         yield SupplierError("broken", "The supplier's response ended before the reply was complete")
 
 
-def parse_json_event(reply: ReplyParser, data: str | bytes) -> Iterator[ReplyEvent]:
-    """Pass the JSON object in ``data`` to a parser; anything else is an error."""
+def decode_json(data: str | bytes, halves: HalfCharacterDecoder | None = None) -> object:
+    """Decode a supplier's JSON, also with halves of characters; None for what is no JSON."""
     try:
-        fields = msgspec.json.decode(data)
+        return msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
-        fields = None
+        pass  # as it hardly ever is
+    try:
+        return (halves or HalfCharacterDecoder()).decode(data) if may_hold_halves(data) else None
+    except (ValueError, RecursionError):
+        return None
+
+
+def parse_json_event(
+    reply: ReplyParser, data: str | bytes, halves: HalfCharacterDecoder | None = None
+) -> Iterator[ReplyEvent]:
+    """Pass the JSON object in ``data`` to a parser; anything else is an error."""
+    fields = decode_json(data, halves)
     if isinstance(fields, dict):
         yield from reply.parse_event(fields)
     else:

@@ -132,9 +132,8 @@ def create_reader() -> StreamReader:
 def parse_response(body: bytes) -> list[ReplyEvent]:
     """Do as ``Dialect.parse_response``."""
     reply = _ReplyParser()
-    try:
-        message = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    message = stream_reader.decode_json(body)
+    if message is None:
         return stream_reader.collect_events(stream_reader.parse_json_event(reply, body))
     if not (isinstance(message, dict) and message.get("type") == "message"):
         return [parse_error(message)]

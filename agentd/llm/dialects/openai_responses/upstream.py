@@ -177,9 +177,8 @@ def create_reader() -> StreamReader:
 def parse_response(body: bytes) -> list[ReplyEvent]:
     """Do as ``Dialect.parse_response``."""
     reply = _ReplyParser()
-    try:
-        response = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    response = stream_reader.decode_json(body)
+    if response is None:
         return stream_reader.collect_events(stream_reader.parse_json_event(reply, body))
     if not (isinstance(response, dict) and "status" in response):
         return [parse_error(response)]

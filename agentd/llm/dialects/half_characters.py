@@ -1,0 +1,66 @@
+r"""Decodes JSON of suppliers whose text is cut between the two halves of a character.
+
+Servers that count in UTF-16 write an emoji as ``\ud83d`` at the end of one piece of a text and
+``\ude00`` at the beginning of the next. Neither is a character, and neither can be sent on.
+"""
+
+import json
+import re
+from typing import Any, TypeAlias
+
+_HALF = re.compile(rb"\\u[dD][89a-fA-F]")
+_FIRST = range(0xD800, 0xDC00)
+_SECOND = range(0xDC00, 0xE000)
+
+_Way: TypeAlias = tuple[str | int, ...]
+
+
+class HalfCharacterDecoder:
+    """Decodes what msgspec refuses. One for each reply, because halves are joined across events."""
+
+    def __init__(self) -> None:
+        self._first_halves: dict[_Way, str] = {}
+        """The halves with which texts ended, by the path of the text in its event."""
+
+    def decode(self, data: str | bytes) -> object:
+        """Return the value; raises ``ValueError`` for what is no JSON, ``RecursionError``.
+
+        A first half at the end of a text is moved to the beginning of the next text at its path.
+        Halves without the other are replaced.
+        """
+        return self._repair(json.loads(data), ())
+
+    def _repair(self, value: Any, way: _Way) -> Any:
+        match value:
+            case str():
+                return self._repair_text(value, way)
+            case list():
+                return [self._repair(inner, (*way, at)) for at, inner in enumerate(value)]
+            case dict():
+                return {
+                    _replace_halves(name): self._repair(inner, (*way, name))
+                    for name, inner in value.items()
+                }
+        return value
+
+    def _repair_text(self, text: str, way: _Way) -> str:
+        first = self._first_halves.get(way, "")
+        if first and text:
+            del self._first_halves[way]
+            text = first + text if ord(text[0]) in _SECOND else text
+        if text and ord(text[-1]) in _FIRST:
+            self._first_halves[way] = text[-1]
+            text = text[:-1]
+        return _replace_halves(text)
+
+
+def may_hold_halves(data: str | bytes) -> bool:
+    """Return whether halves of characters are written in this JSON."""
+    return _HALF.search(data.encode() if isinstance(data, str) else data) is not None
+
+
+def _replace_halves(text: str) -> str:
+    """Join halves that stand beside each other, and replace those that are alone."""
+    if text.isascii():
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
