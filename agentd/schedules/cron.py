@@ -12,8 +12,9 @@ from zoneinfo import ZoneInfo
 from cronsim import CronSim, CronSimError
 from msgspec import Struct
 
+from agentd.chats.queue import validate_text
 from agentd.core.clock import Timestamp, format_iso, parse_iso
-from agentd.core.errors import BadRequest
+from agentd.core.errors import BadRequest, TooLarge
 from agentd.llm.output_schema import parse_output_schema
 from agentd.schedules.model import Schedule, ScheduleList
 
@@ -135,8 +136,10 @@ def validate_schedule(schedule: Schedule) -> Iterator[tuple[str, str]]:
         parse_zone(schedule.zone)
     except ValueError as error:
         yield "zone", str(error)
-    if not schedule.prompt.strip():
-        yield "prompt", "the prompt is empty"
+    try:
+        validate_text(schedule.prompt, "the prompt")
+    except (BadRequest, TooLarge) as error:
+        yield "prompt", error.message
     if schedule.budget is not None and not (schedule.budget.is_finite() and schedule.budget > 0):
         yield "budget", f"found {schedule.budget}; expected USD, more than 0"
     if schedule.output_schema is not None:

@@ -55,7 +55,7 @@ class RunPrompts:
             raise NotFound(f"No skill is named {skill[:100]!r}")
         new = NewChat(
             prompt=schedule.prompt,
-            title=schedule.title or schedule.name,
+            title=schedule.title.strip() or schedule.name,
             model=schedule.model,
             skill=skill,
             mode=schedule.mode,

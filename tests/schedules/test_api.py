@@ -62,6 +62,8 @@ def test_a_version_that_is_no_longer_the_current_one_changes_nothing(client: Cli
         ({"cron": "61 * * * *"}, "cron: bad minute"),
         ({"zone": "Mars/X"}, "zone: there is no time zone 'Mars/X'"),
         ({"prompt": " "}, "prompt: the prompt is empty"),
+        ({"prompt": "no\0chat takes it"}, "prompt: the prompt holds a NUL character"),
+        ({"prompt": "é" * 150_000}, "prompt: the prompt has 300000 bytes"),
         ({"name": "No Name"}, "The body is not valid"),
         ({"chat": 1, "worktree": True}, "chat: "),
         ({"missed": "twice"}, "The body is not valid"),
@@ -94,7 +96,7 @@ def test_an_unknown_schedule_and_a_taken_name_are_told(client: Client) -> None:
 def test_a_run_by_hand_is_a_chat_whose_end_and_cost_the_history_has(
     client: Client, engine: Engine
 ) -> None:
-    client.post(SCHEDULES, NIGHTLY)
+    client.post(SCHEDULES, NIGHTLY | {"title": " \n"})
     run = client.post(f"{SCHEDULES}/nightly/run", None)
     assert run.status == 201
     path = f"{SCHEDULES}/nightly/runs"
