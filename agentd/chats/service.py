@@ -121,20 +121,24 @@ class ChatService:
             await self._chats.open(chat.id)  # its damage is reported from now on
             raise
 
-    async def wait_until_idle(self, chat_id: int, seconds: float) -> ChatSummary:
-        """Return the summary once the chat is idle, or after that long.
+    def is_idle(self, chat_id: int) -> bool:
+        """Return whether a chat rests: the agent is not working, and no prompt is ready to be sent.
 
-        A chat rests when the agent is not working and no prompt is ready to be sent.
+        Raises ``NotFound``.
         """
+        return self.get_summary(chat_id).is_idle_at(self._chats.clock.now())
+
+    async def wait_until_idle(self, chat_id: int, seconds: float) -> ChatSummary:
+        """Return the summary once the chat is idle, or after that long."""
         arrived = asyncio.get_running_loop().create_future()
 
         def on_event(event: Event) -> None:
             if not isinstance(event, ChatStateEvent) or event.chat.id != chat_id:
                 return
-            if event.chat.is_idle and not arrived.done():
+            if event.chat.is_idle_at(self._chats.clock.now()) and not arrived.done():
                 arrived.set_result(None)
 
-        if not self.get_summary(chat_id).is_idle:
+        if not self.is_idle(chat_id):
             stop = self._chats.bus.subscribe(on_event)
             try:
                 await asyncio.wait([arrived], timeout=seconds)

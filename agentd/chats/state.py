@@ -138,11 +138,13 @@ class ChatSummary(Struct, frozen=True, gc=False):
             return "created"
         return "error" if self.outcome in ("failed", "interrupted") else "completed"
 
-    @property
-    def is_idle(self) -> bool:
-        """True if nothing more will happen to it without a request, or until a later time."""
+    def is_idle_at(self, now: Timestamp) -> bool:
+        """Return whether nothing more happens to it without a request, or until a later time.
+
+        A prompt whose time has come is as one without a time: it may still wait for its turn.
+        """
         return bool(self.damage or self.deleted_at) or not (
-            self.working or (self.ready and not self.held and not self.later)
+            self.working or (self.ready and not self.held and self.later <= now)
         )
 
 

@@ -96,7 +96,7 @@ class ChatWaiter:
         with self._collect_notes(call.chat_id, signal) as notes:
             await dialogue.record_given(await self._list_questions(call.chat_id))
             numbers = count(1)
-            if not self._chats.get_summary(call.chat_id).is_idle:
+            if not self._chats.is_idle(call.chat_id):
                 yield None
             while True:
                 for note in _take(notes, call.progress_token):
@@ -110,7 +110,7 @@ class ChatWaiter:
                 left = deadline - now()
                 if left <= 0 or signal.ended or dialogue.is_stuck(questions):
                     break
-                if self._chats.get_summary(call.chat_id).is_idle:
+                if self._chats.is_idle(call.chat_id):
                     break
                 if not await signal.wait(min(left, self._keep_alive)):
                     yield None
@@ -150,7 +150,7 @@ class ChatWaiter:
         return ChatOutcome(
             chat_id=chat_id,
             status=summary.status,
-            idle=summary.is_idle,
+            idle=self._chats.is_idle(chat_id),
             held=summary.held,
             waits_until=summary.waits_until or None,
             reply=simplify_message(reply) if reply else "",

@@ -530,7 +530,7 @@ async def test_a_prompt_for_later_waits_for_its_time_and_those_behind_it_do_not(
         number = (await services.chats.create(NewChat(), ME)).id
         hour = _in_seconds(services, 3600)
         await services.chats.append_prompt(number, "later", "", ME, not_before=hour)
-        assert services.chats.get_summary(number).is_idle
+        assert services.chats.is_idle(number)
         await services.chats.append_prompt(number, "now", "", ME)
         await until(lambda: services.chats.get_summary(number).outcome == "completed")
         assert engine.prompts == ["now"]
@@ -562,6 +562,40 @@ async def test_a_prompt_for_later_outlives_a_restart_and_is_sent_once(layout, mo
             await until(lambda wanted=prompts, given=engine: given.prompts == wanted)
             await dispatcher.stop(5)
             assert engine.prompts == prompts
+
+
+async def test_a_chat_does_not_rest_while_a_prompt_whose_time_has_come_waits_for_its_turn(
+    layout, monkeypatch
+):
+    monkeypatch.setattr(waiting_chats, "LONGEST_SLEEP", 0.01)
+    engine = ScriptedEngine()
+    engine.go.clear()
+    async with working(layout, engine, 1) as (services, _):
+        await services.chats.create(NewChat(prompt="long"), ME)
+        await until(lambda: engine.prompts == ["long"])
+        hour = _in_seconds(services, 3600)
+        number = (await services.chats.create(NewChat(prompt="due", not_before=hour), ME)).id
+        assert services.chats.is_idle(number)
+        services.clock.move(3600)
+        assert not services.chats.is_idle(number)
+        waits = asyncio.create_task(services.chats.wait_until_idle(number, 60))
+        engine.go.set()
+        assert (await waits).status == "completed"
+
+
+async def test_a_chat_does_not_rest_between_two_prompts_whose_time_has_come(layout):
+    engine = ScriptedEngine()
+    engine.go.clear()
+    async with working(layout, engine) as (services, _):
+        hour = _in_seconds(services, 3600)
+        number = (await services.chats.create(NewChat(prompt="first"), ME)).id
+        await until(lambda: engine.prompts == ["first"])
+        await services.chats.append_prompt(number, "second", "", ME, not_before=hour)
+        services.clock.move(3600)
+        waits = asyncio.create_task(services.chats.wait_until_idle(number, 60))
+        engine.go.set()
+        assert (await waits).status == "completed"
+        assert engine.prompts == ["first", "second"]
 
 
 async def test_a_prompt_whose_time_is_taken_away_is_sent_at_once(layout):

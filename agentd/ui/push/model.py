@@ -99,7 +99,8 @@ def has_finished(chat: ChatSummary) -> bool:
 
     A queue that waits because of a question is told by the question.
     """
-    return chat.is_idle and not chat.asking and chat.outcome in ("completed", "failed")
+    rests = chat.is_idle_at(chat.updated_at) and not chat.asking
+    return rests and chat.outcome in ("completed", "failed")
 
 
 def check_browser_keys(p256dh: str, auth: str) -> None:

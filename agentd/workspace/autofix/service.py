@@ -144,7 +144,7 @@ class AutofixService:
             case BuildUpdate(build) if build.ended:
                 self._tasks.start(self._on_build_ended(build))
             case ChatUpdate(chat=chat, reason="turn.ended") if chat.id in self._asked:
-                if chat.is_idle:
+                if chat.is_idle_at(chat.updated_at):
                     for name in sorted(self._asked.pop(chat.id)):
                         if chat.outcome == "completed":
                             self._tasks.start(self._rebuild(name))
