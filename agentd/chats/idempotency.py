@@ -11,14 +11,14 @@ class IdempotencyIndex:
 
     def __init__(self, known: Iterable[ChatSummary] = ()) -> None:
         self._chats: dict[str, tuple[int, Timestamp]] = {}
-        for chat in known:
-            if chat.once:
-                self.add(chat.once, chat.id, chat.created_at)
+        keyed = [chat for chat in known if chat.once]
+        for chat in sorted(keyed, key=lambda one: one.created_at):
+            self.add(chat.once, chat.id, chat.created_at)
 
-    def find_chat(self, key: str) -> int | None:
-        """Return the id of the chat that this key created."""
-        found = self._chats.get(key)
-        return found and found[0]
+    def find_chat(self, key: str, now: Timestamp) -> int | None:
+        """Return the id of the chat that this key created within the last day."""
+        chat_id, at = self._chats.get(key, (None, now))
+        return None if parse_iso(now) - parse_iso(at) > IDEMPOTENCY_WINDOW else chat_id
 
     def add(self, key: str, chat_id: int, at: Timestamp) -> None:
         """Remember one, newer than all before it, and forget those whose time is over."""

@@ -323,7 +323,7 @@ class ChatService:
         )
 
     async def _find_created(self, once: IdempotencyKey) -> Chat | None:
-        chat_id = self._created.find_chat(once.key)
+        chat_id = self._created.find_chat(once.key, self._chats.clock.now())
         if chat_id is None:
             return None
         if chat_id in self._chats.deleted:

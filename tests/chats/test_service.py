@@ -13,6 +13,8 @@ from agentd.chats.events import ChatUpdate, MessageUpdate, QueueUpdate
 from agentd.chats.model import Tokens
 from agentd.chats.queue import QueueItem
 from agentd.chats.service import DEFAULT_TITLE, NewChat
+from agentd.chats.trash import Trash
+from agentd.chats.trash_store import TrashFolder
 from agentd.chats.turns import INTERRUPTED, TurnUsage
 from agentd.core.errors import BadRequest, Conflict, NotFound, PreconditionFailed, Unavailable
 from agentd.core.idempotency import IdempotencyKey
@@ -237,6 +239,17 @@ async def test_a_key_counts_for_24_hours(layout):
         assert (await services.chats.create(NewChat(once=ONCE), ME)).id == first.id
         services.clock.move(1)
         assert (await services.chats.create(NewChat(once=OTHER_WORDS), ME)).id != first.id
+
+
+async def test_a_key_whose_chat_was_deleted_counts_no_longer_than_another(layout):
+    async with running_services(layout) as services:
+        first = await services.chats.create(NewChat(once=ONCE), ME)
+        trash = Trash(services.chats._chats, TrashFolder(layout))
+        await trash.delete(first.id, ME)
+        with pytest.raises(NotFound, match="not found"):
+            await services.chats.create(NewChat(once=ONCE), ME)
+        services.clock.move(24 * 3600 + 1)
+        assert (await services.chats.create(NewChat(once=ONCE), ME)).id != first.id
 
 
 async def test_after_a_failed_write_the_state_is_that_of_the_disk_again(layout, monkeypatch):
