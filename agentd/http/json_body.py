@@ -12,6 +12,8 @@ T = TypeVar("T")
 
 _encoder = msgspec.json.Encoder(decimal_format="number")
 
+_LONE_SURROGATE = "A text has half of a character (a lone surrogate, such as \\ud83d)."
+
 
 def refuse_body(body: bytes) -> None:
     """Raise ``BadRequest`` for a body on a route that takes none; ``{}`` is accepted.
@@ -48,6 +50,8 @@ def decode_json(data: bytes, kind: type[T]) -> T:
     except msgspec.ValidationError as error:
         details = explain_validation_error(str(error), kind)
         raise BadRequest("The body is not valid", details) from error
+    except msgspec.DecodeError as error:  # json allows it, and all else was read by it
+        raise BadRequest("The body is not JSON", _LONE_SURROGATE) from error
     except ValueError as error:
         raise BadRequest("The body is not JSON", str(error)) from error
     except RecursionError as error:

@@ -74,6 +74,16 @@ def test_a_repeated_name_is_refused_however_deep(nested: str) -> None:
     assert "the key 'a' occurs twice" in caught.value.details
 
 
+@pytest.mark.parametrize(
+    "cut", [r"\ud83d", r"cut \ud83d", r"\ude00 cut", r"\ud83d\u0041", r"\ud83d cut"]
+)
+@pytest.mark.parametrize("body", ['{"prompt":"%s"}', '{"prompt":"%s","more":[1,2]}', '{"%s":1}'])
+def test_half_of_a_character_is_told_as_such(cut: str, body: str) -> None:
+    with pytest.raises(BadRequest, match="not JSON") as caught:
+        decode_json((body % cut).encode(), dict[str, object])
+    assert "half of a character" in caught.value.details
+
+
 def test_prices_that_repeat_a_tier_are_refused_in_linear_time(management: Client) -> None:
     """What is compared while the body becomes a value is linear, too."""
     tier = '{"tokens":%d,"input":1,"output":1}'
