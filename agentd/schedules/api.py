@@ -5,15 +5,14 @@ import re
 from decimal import Decimal
 from typing import Any
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from agentd.chats.remote_api import ModelAbilities
 from agentd.core.clock import Timestamp
 from agentd.core.errors import BadRequest, Conflict, NotFound, PreconditionFailed, Unavailable
 from agentd.http.access import RouteGroup
-from agentd.http.parameters import IF_MATCH
 from agentd.http.request import Request, Response
-from agentd.http.routing import Route
+from agentd.http.routing import Parameter, Route
 from agentd.schedules.cron import describe_cron, validate_schedule
 from agentd.schedules.model import Schedule, ScheduleRun, find_index
 from agentd.schedules.service import ScheduleService
@@ -140,10 +139,8 @@ class ScheduleEndpoints:
 
     async def _set_paused(self, request: Request, *, paused: bool) -> Response:
         name = request.get_name()
-        listed = await self._schedules.list_schedules()
-        schedule = structs.replace(listed[find_index(listed, name)], paused=paused)
-        version = _get_version(request) or make_version(listed)
-        return await self._respond(await self._book.change(name, schedule, version), name)
+        listed = await self._book.set_paused(name, _get_version(request), paused=paused)
+        return await self._respond(listed, name)
 
     async def _respond(
         self, listed: tuple[Schedule, ...], name: str, status: int = 200
@@ -201,6 +198,12 @@ def _make_run_view(run: ScheduleRun) -> ScheduleRunView:
 
 
 _GROUP = RouteGroup.EXTENDED
+_IF_MATCH = Parameter(
+    "If-Match",
+    "header",
+    "Change only the version of all schedules with this ETag; without it the last write wins.",
+    {"type": "string", "pattern": '^("[0-9a-f]{16}"|[*])$'},
+)
 _SCHEDULE = "/api/schedules/{name}"
 
 
@@ -229,7 +232,7 @@ def _list_list_routes(schedules: ScheduleEndpoints) -> tuple[Route, ...]:
             response_type=ScheduleView,
             status=201,
             errors=(BadRequest, Conflict, PreconditionFailed, Unavailable),
-            parameters=(IF_MATCH,),
+            parameters=(_IF_MATCH,),
         ),
         Route(
             "PUT",
@@ -240,7 +243,7 @@ def _list_list_routes(schedules: ScheduleEndpoints) -> tuple[Route, ...]:
             request_type=Schedule,
             response_type=ScheduleView,
             errors=(BadRequest, NotFound, Conflict, PreconditionFailed, Unavailable),
-            parameters=(IF_MATCH,),
+            parameters=(_IF_MATCH,),
         ),
         Route(
             "DELETE",
@@ -250,7 +253,7 @@ def _list_list_routes(schedules: ScheduleEndpoints) -> tuple[Route, ...]:
             "Delete a schedule and the history of its runs; their chats stay.",
             status=204,
             errors=(NotFound, Conflict, PreconditionFailed, Unavailable),
-            parameters=(IF_MATCH,),
+            parameters=(_IF_MATCH,),
         ),
     )
 
@@ -265,7 +268,7 @@ def _list_run_routes(schedules: ScheduleEndpoints) -> tuple[Route, ...]:
             "Pause a schedule; runs under way go on.",
             response_type=ScheduleView,
             errors=(NotFound, Conflict, PreconditionFailed, Unavailable),
-            parameters=(IF_MATCH,),
+            parameters=(_IF_MATCH,),
         ),
         Route(
             "POST",
@@ -275,7 +278,7 @@ def _list_run_routes(schedules: ScheduleEndpoints) -> tuple[Route, ...]:
             "Resume a schedule from its next time on; what was due meanwhile was not missed.",
             response_type=ScheduleView,
             errors=(NotFound, Conflict, PreconditionFailed, Unavailable),
-            parameters=(IF_MATCH,),
+            parameters=(_IF_MATCH,),
         ),
         Route(
             "POST",

@@ -12,6 +12,7 @@ from functools import partial
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from agentd.core.errors import ConfigError, ConfigProblem, PreconditionFailed
 from agentd.schedules.cron import validate
@@ -92,11 +93,18 @@ class ScheduleFile:
         def change(listed: tuple[Schedule, ...], text: YamlEditor) -> tuple[Schedule, ...]:
             index = find_index(listed, name)
             require_unused_name(listed[:index] + listed[index + 1 :], schedule.name)
-            entry = _to_entry(schedule)
-            gone = _to_entry(listed[index]).keys() - entry.keys()
-            defaults: dict[str, object] = {one: getattr(_DEFAULTS, one) for one in gone}
-            text.update_item(("schedules",), index, defaults | entry)
-            return (*listed[:index], schedule, *listed[index + 1 :])
+            return _replace_entry(listed, text, index, schedule)
+
+        return await self._change(change, version)
+
+    async def set_paused(
+        self, name: str, version: str | None = None, *, paused: bool
+    ) -> tuple[Schedule, ...]:
+        """Pause or resume the schedule of that name, as it is then; errors as in ``change``."""
+
+        def change(listed: tuple[Schedule, ...], text: YamlEditor) -> tuple[Schedule, ...]:
+            index = find_index(listed, name)
+            return _replace_entry(listed, text, index, replace(listed[index], paused=paused))
 
         return await self._change(change, version)
 
@@ -161,6 +169,16 @@ class ProgressFile:
         """Store it durably. ``Unavailable``."""
         content = encode_checksummed(SchedulesJson(FORMAT, schedules))
         document.replace_document(self._path, content)
+
+
+def _replace_entry(
+    listed: tuple[Schedule, ...], text: YamlEditor, index: int, schedule: Schedule
+) -> tuple[Schedule, ...]:
+    entry = _to_entry(schedule)
+    gone = _to_entry(listed[index]).keys() - entry.keys()
+    defaults: dict[str, object] = {one: getattr(_DEFAULTS, one) for one in gone}
+    text.update_item(("schedules",), index, defaults | entry)
+    return (*listed[:index], schedule, *listed[index + 1 :])
 
 
 def _to_entry(schedule: Schedule) -> dict[str, object]:

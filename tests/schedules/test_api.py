@@ -1,8 +1,10 @@
 """Schedules over HTTP and at a terminal, with a real daemon."""
 
 import json
+import re
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +56,34 @@ def test_a_version_that_is_no_longer_the_current_one_changes_nothing(client: Cli
     now = client.get(SCHEDULES).headers["ETag"]
     kept = client.send("DELETE", f"{SCHEDULES}/nightly", None, {"If-Match": now})
     assert kept.status == 204
+
+
+def test_the_description_of_the_version_fits_the_one_that_is_sent(client: Client) -> None:
+    version = client.get(SCHEDULES).headers["ETag"]
+    paths = client.get("/api/openapi.json")["paths"]
+    described = [
+        parameter["schema"]["pattern"]
+        for path, methods in paths.items()
+        if path.startswith(SCHEDULES)
+        for method in methods.values()
+        for parameter in method.get("parameters", ())
+        if parameter["name"] == "If-Match"
+    ]
+    assert len(described) == 5
+    assert all(re.fullmatch(pattern, version) for pattern in described)
+
+
+def test_schedules_can_be_paused_at_the_same_time(client: Client, daemon: Serving) -> None:
+    names = [f"s{number}" for number in range(8)]
+    for name in names:
+        client.post(SCHEDULES, NIGHTLY | {"name": name})
+
+    def pause(name: str) -> int:
+        return daemon.client().post(f"{SCHEDULES}/{name}/pause", None).status
+
+    with ThreadPoolExecutor(len(names)) as pool:
+        assert list(pool.map(pause, names)) == [200] * len(names)
+    assert all(one["paused"] for one in client.get(SCHEDULES)["schedules"])
 
 
 @pytest.mark.parametrize(
