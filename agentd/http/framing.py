@@ -35,10 +35,12 @@ _MAX_DIGITS = 18
 _CHUNK_SIZE = re.compile(rb"[0-9a-fA-F]{1,15}")
 _MAX_CHUNK_LINE = 256
 """The most bytes of the line before a chunk; its extensions are ignored."""
+_CONTROL = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
+"""What no line between chunks may hold: others take a bare line feed for the line's end."""
 _MAX_STEPS = 1_000
 """The most lines and chunks that are taken at once: about a millisecond."""
 _MAX_TRAILERS = 8 * 1024
-"""The most bytes of the lines after the last chunk, which are ignored."""
+"""The most bytes of the lines after the last chunk, with their ends; they are ignored."""
 
 
 class HeadTooLong(HTTPInputError):
@@ -73,7 +75,7 @@ def parse_head(head: bytes) -> ParsedHead:
     end = text.find("\n") + 1
     start_line = parse_request_start_line(text[:end].rstrip("\r\n"))
     headers = _parse_headers(text[end:])
-    length = _parse_length(headers)
+    length = _parse_length(start_line, headers)
     return ParsedHead(start_line, headers, length, _keeps_alive(start_line, headers))
 
 
@@ -91,10 +93,12 @@ def _parse_headers(text: str) -> HTTPHeaders:
     return headers
 
 
-def _parse_length(headers: HTTPHeaders) -> int | None:
+def _parse_length(start_line: RequestStartLine, headers: HTTPHeaders) -> int | None:
     if "Transfer-Encoding" in headers:
         if "Content-Length" in headers or headers["Transfer-Encoding"].lower() != "chunked":
             raise HTTPInputError("the length of the body is ambiguous")
+        if start_line.version == "HTTP/1.0":  # which knows no chunks (RFC 9112, section 6.1)
+            raise HTTPInputError("a body of HTTP/1.0 does not come in chunks")
         return None
     if "Content-Length" not in headers:
         return 0
@@ -182,6 +186,8 @@ class ChunkedBody:
             return False
         line = bytes(buffer[:end])
         del buffer[: end + 2]
+        if _CONTROL.search(line):
+            raise HTTPInputError("a line between chunks holds control characters")
         if self._follows_data:
             if line:
                 raise HTTPInputError("a chunk is longer than its size")
@@ -189,7 +195,7 @@ class ChunkedBody:
         elif self._trailers < 0:
             self._read_size(line)
         else:
-            self._trailers += len(line)
+            self._trailers += len(line) + 2
             self.is_complete = not line
             if self._trailers > _MAX_TRAILERS:
                 raise HTTPInputError("too much follows the last chunk")
@@ -254,8 +260,11 @@ class RequestParser:
             return self._take_head()
         if self.is_complete:
             return None
-        if data := self._body.take(self._buffer):
-            return data
+        left = -1
+        while left != len(self._buffer):  # of many lines after the last chunk, each takes some
+            left = len(self._buffer)
+            if data := self._body.take(self._buffer):
+                return data
         if not self._body.is_complete:
             return None
         self.is_complete = True

@@ -373,6 +373,11 @@ SMUGGLING = {
     "chunk minus": build_post("Transfer-Encoding: chunked", body=b"-2\r\n{}\r\n0\r\n\r\n"),
     "chunk without end": build_post("Transfer-Encoding: chunked", body=b"2\r\n{}XX0\r\n\r\n"),
     "chunk of nothing": build_post("Transfer-Encoding: chunked", body=b"\r\n{}\r\n0\r\n\r\n"),
+    "chunk extension": build_post("Transfer-Encoding: chunked", body=b"2;\n{}\r\n02\r\n0\r\n\r\n"),
+    "trailer": build_post("Transfer-Encoding: chunked", body=b"2\r\n{}\r\n0\r\nA:\n\n\r\n\r\n"),
+    "TE of HTTP/1.0": build_post(
+        "Connection: keep-alive", "Transfer-Encoding: chunked", body=b"2\r\n{}\r\n0\r\n\r\n"
+    ).replace(b"HTTP/1.1", b"HTTP/1.0"),
     "folded": build_post("Transfer-Encoding:\r\n chunked", "Content-Length: 2", body=b"{}"),
 }
 

@@ -98,6 +98,21 @@ def test_a_chunk_of_doubtful_size_is_refused(data: bytes) -> None:
         feed(ChunkedBody(), data, [])
 
 
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"2;\nxx\r\n45\r\n0\r\n\r\n",
+        b"2;a=\x00b\r\n{}\r\n0\r\n\r\n",
+        b"2;\ra\r\n{}\r\n0\r\n\r\n",
+        b"0\r\nA: b\n\nGET /next HTTP/1.1\r\n\r\n",
+        b"0\r\nA: b\rc\r\n\r\n",
+    ],
+)
+def test_a_line_between_chunks_that_others_could_end_elsewhere_is_refused(data: bytes) -> None:
+    with pytest.raises(HTTPInputError):
+        feed(ChunkedBody(), data, [])
+
+
 def test_tiny_chunks_are_taken_some_at_a_time() -> None:
     buffer = bytearray(b"1\r\nx\r\n" * 40_000)
     body = ChunkedBody()
@@ -135,6 +150,11 @@ def test_a_whole_part_of_a_body_is_taken_without_a_copy_and_never_more() -> None
 def test_a_body_of_ambiguous_length_is_refused(lines: tuple[str, ...]) -> None:
     with pytest.raises(HTTPInputError):
         parse_head(build_head(*lines))
+
+
+def test_a_body_of_http_1_0_does_not_come_in_chunks() -> None:
+    with pytest.raises(HTTPInputError):
+        parse_head(build_head("Transfer-Encoding: chunked", version="HTTP/1.0"))
 
 
 @pytest.mark.parametrize(
@@ -281,6 +301,14 @@ def test_the_requests_of_a_connection_are_the_same_however_they_arrive(requests,
         body for _, body in requests if body
     ]
     assert sum(event is END_OF_REQUEST for event in events) == len(requests)
+
+
+def test_many_lines_after_the_last_chunk_do_not_hold_the_request_up() -> None:
+    trailers = b"a:\r\n" * 1500
+    parser = RequestParser()
+    parser.feed(build_head("Transfer-Encoding: chunked") + encode_chunks([], trailers=trailers))
+    assert isinstance(parser.next_event(), ParsedHead)
+    assert parser.next_event() is END_OF_REQUEST
 
 
 def test_the_next_request_waits_until_this_one_is_answered() -> None:
