@@ -193,12 +193,15 @@ class Dispatcher:
     def _on_task_done(self, chat_id: int, task: "asyncio.Task[None]") -> None:
         del self._tasks[chat_id]
         self._cancelled.discard(task)
-        self._runners.pop(chat_id, None)
+        work = self._runners.pop(chat_id, None)
         self._slots.free(chat_id)
         if not task.cancelled() and (error := task.exception()):
             log.error("the turn of chat %d failed unexpectedly", chat_id, exc_info=error)
         if self._unsubscribe is None:
             return
+        if task.cancelled() and work and work.is_unfinished:
+            self._runners[chat_id] = work
+            self._start_task(chat_id, work.finish())
         with suppress(AgentdError):  # it may be deleted or unreadable by now
             self._update_schedule(self._turns.get_summary(chat_id))
         if chat_id in self._outdated:
@@ -238,17 +241,17 @@ class Dispatcher:
         self._runners[chat.id] = work
         place = partial(self._occupy_slot, chat.id, asyncio.current_task())
         problem, assignment = choice.problem, None
-        if not problem:
-            try:
+        try:
+            if not problem:
                 assignment, problem = await self._planner.build_request(chat, choice)
-            except asyncio.CancelledError:
-                await work.on_cancelled()
-                raise
-        if choice.engine and assignment:
-            approver = self._approvals.for_chat(chat.id, place, assignment.folder)
-            await work.run(choice.engine, assignment, approver, place)
-        else:
-            await work.apply(turn.fail(problem), place)
+            if choice.engine and assignment:
+                approver = self._approvals.for_chat(chat.id, place, assignment.folder)
+                await work.run(choice.engine, assignment, approver, place)
+            else:
+                await work.apply(turn.fail(problem), place)
+        except asyncio.CancelledError:
+            await work.on_cancelled()
+            raise
 
     async def _end_interrupted(self, chat_id: int) -> None:
         now = self._clock.now()

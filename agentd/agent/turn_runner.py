@@ -2,8 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Iterator
-from contextlib import aclosing
+from collections import deque
+from collections.abc import AsyncGenerator, Awaitable, Iterable
+from contextlib import aclosing, suppress
 from datetime import datetime, timedelta
 
 from msgspec import Struct
@@ -113,8 +114,14 @@ class TurnRunner:
         self._deferrals = deferrals
         """The number of consecutive turns of the chat that ended at a limit before this one."""
         self._schema = self._mismatch = ""
+        self._unwritten: deque[Instruction] = deque()
         self._show = _DeltaPublisher(bus, MessageDelta, chat_id, status.turn)
         self._thinking = _DeltaPublisher(bus, ThinkingDeltaEvent, chat_id, status.turn)
+
+    @property
+    def is_unfinished(self) -> bool:
+        """True after the disk did not take the end of a turn that was ended from outside."""
+        return bool(self._unwritten)
 
     @property
     def reply(self) -> RunningReply:
@@ -127,7 +134,7 @@ class TurnRunner:
     async def run(
         self, engine: Engine, assignment: TurnRequest, approver: Approver, place: OccupySlot
     ) -> None:
-        """Run the engine and record its turn, however it ends."""
+        """Run the engine and record its turn, however it ends by itself."""
         self._access = ProgramAccess(self.evidence.engine, assignment.supplier, assignment.command)
         self._schema = assignment.output_schema
         self._mismatch = _NO_REPLY if self._schema else ""
@@ -136,9 +143,6 @@ class TurnRunner:
                 await self._consume(progress, place)
             ending = self._turn.fail(self._mismatch) if self._mismatch else self._turn.finish()
             await self.apply(ending, place)
-        except asyncio.CancelledError:
-            await self.on_cancelled()
-            raise
         except Exception as error:  # a task boundary: an engine's bug ends its turn, not the daemon
             log.exception("the engine %s failed in chat %d", engine.name, self._chat_id)
             reason = f"The engine failed: {type(error).__name__}: {error}"
@@ -172,32 +176,54 @@ class TurnRunner:
             coming = anext(progress)
 
     async def on_cancelled(self) -> None:
-        """Record a turn ended from outside: by a person or a stop of the daemon."""
+        """Record a turn ended from outside: by a person or a stop of the daemon.
+
+        An end that is not on disk yet becomes that of the person: the queue is then held.
+        """
+        if self.stopped_by:
+            self._unwritten = deque(map(_stop_instead, self._unwritten))
         ending = self._turn.stop() if self.stopped_by else self._turn.interrupt(SHUTDOWN)
         await self.apply(ending)
 
-    async def apply(
-        self, instructions: Iterator[Instruction], place: OccupySlot | None = None
-    ) -> None:
-        """Record instructions of the turn.
+    async def finish(self) -> None:
+        """Record what is left of an unfinished turn, once the disk takes it."""
+        try:
+            await self.apply(place=lambda _: None)
+        except asyncio.CancelledError:
+            await self.on_cancelled()
+            raise
 
-        What an engine did is not lost because the disk is full: with ``occupy_slot`` it waits. For
-        a chat that became read-only there is nothing to wait for: it raises ``Unavailable``.
+    async def apply(
+        self, instructions: Iterable[Instruction] = (), place: OccupySlot | None = None
+    ) -> None:
+        """Record instructions of the turn, after those that the disk did not take before.
+
+        What an engine did is not lost because the disk is full: with ``place`` it waits, else it
+        is left to the next call. For a chat that became read-only there is nothing to wait for: it
+        raises ``Unavailable``.
         """
-        for instruction in instructions:
-            while True:
-                try:
-                    await self._record(instruction)
-                    break
-                except Unavailable as error:
-                    log.warning("chat %d waits for the disk: %s", self._chat_id, error.message)
-                    if place is None:
-                        return
-                    if (await self._turns.get_latest(self._chat_id)).damage:
+        self._unwritten.extend(instructions)
+        while self._unwritten:
+            instruction = self._unwritten.popleft()
+            try:
+                await self._record(instruction)
+            except Unavailable as error:
+                log.warning("chat %d waits for the disk: %s", self._chat_id, error.message)
+                self._unwritten.appendleft(instruction)
+                if await self._is_read_only():
+                    self._unwritten.clear()
+                    if place:
                         raise
-                    place(False)
-                    await asyncio.sleep(RETRY_SECONDS)
-                    place(True)
+                if place is None:
+                    return
+                place(False)
+                await asyncio.sleep(RETRY_SECONDS)
+                place(True)
+
+    async def _is_read_only(self) -> bool:
+        with suppress(Unavailable):  # it cannot be read at this moment
+            return bool((await self._turns.get_latest(self._chat_id)).damage)
+        return False
 
     def _record(self, instruction: Instruction) -> Awaitable[None]:
         match instruction:
@@ -272,6 +298,14 @@ class TurnRunner:
 
 def _to_booking(instruction: AddMessage | DeferTurn | EndTurn) -> TurnUsage:
     return TurnUsage(instruction.tokens, instruction.cost, instruction.engine_state)
+
+
+def _stop_instead(instruction: Instruction) -> Instruction:
+    """Return the end of a stopped turn in place of another end; other instructions as they are."""
+    if not isinstance(instruction, DeferTurn | EndTurn):
+        return instruction
+    tokens, cost, engine_state = instruction.tokens, instruction.cost, instruction.engine_state
+    return EndTurn("stopped", "", tokens, cost, engine_state)
 
 
 def _is_stopped() -> bool:

@@ -15,6 +15,7 @@ from agentd.agent.dispatcher import Dispatcher
 from agentd.agent.engine import (
     Approver,
     EngineEvent,
+    RateLimited,
     ReplyCompleted,
     ReplyDelta,
     ToolUsed,
@@ -479,6 +480,81 @@ async def test_a_turn_left_open_on_a_full_disk_is_closed_once_there_is_room(layo
             await services.chats.wait_until_idle(number, 60)
             assert engine.prompts == ["b"]
             assert ("error", INTERRUPTED) in await list_roles(services, number)
+
+
+@pytest.mark.parametrize(
+    ("step", "messages"),
+    [
+        (ReplyDelta("half a reply"), [("assistant", "half a reply")]),
+        (ToolUsed("look", "here", "seen"), [("tool", "here\n\nseen")]),
+        (TurnFailed("it broke"), []),
+        (RateLimited("too much", ""), []),
+    ],
+)
+async def test_a_turn_that_is_stopped_on_a_full_disk_ends_once_there_is_room(
+    layout, soon, caplog, step, messages
+):
+    engine = make_scripted(step)
+    async with working(layout, engine) as (services, dispatcher):
+        engine.go.clear()
+        number = (await services.chats.create(NewChat(prompt="a"), ME)).id
+        await services.chats.append_prompt(number, "b", "", ME)
+        await until(lambda: engine.running)
+        with full_disk():
+            engine.go.set()
+            await until(lambda: caplog.text.count("waits for the disk") > 2)
+            assert await dispatcher.stop_turn(number, ME)
+            assert engine.closed == 1
+            assert services.chats.get_summary(number).working
+        await until(lambda: not services.chats.get_summary(number).working)
+        summary = services.chats.get_summary(number)
+        assert (summary.outcome, summary.held, summary.waiting) == ("stopped", STOPPED, 1)
+        assert (await list_roles(services, number))[1:] == [*messages, ("tool", STOPPED)]
+        await services.chats.release_queue(number, ME)
+        await until(lambda: engine.prompts == ["a", "b"])
+
+
+async def test_a_daemon_can_stop_though_the_end_of_a_stopped_turn_is_not_on_disk(
+    layout, soon, caplog
+):
+    engine = ScriptedEngine()
+    engine.go.clear()
+    with ExitStack() as disk:
+        async with working(layout, engine) as (services, dispatcher):
+            number = (await services.chats.create(NewChat(prompt="a"), ME)).id
+            await until(lambda: engine.running)
+            disk.enter_context(full_disk())
+            assert await dispatcher.stop_turn(number, ME)
+            await until(lambda: caplog.text.count("waits for the disk") > 2)
+    async with working(layout, ScriptedEngine()) as (services, _):
+        assert services.chats.get_summary(number).outcome == "interrupted"
+
+
+async def test_a_chat_that_cannot_be_read_for_a_moment_does_not_cost_its_turn(
+    layout, soon, caplog, monkeypatch
+):
+    engine = make_scripted(ToolUsed("look", "a", "b"), ReplyCompleted("done"))
+    real = journal.os.open
+
+    def refuse_journal(path, *flags, **more):
+        if path == layout.get_journal_path(number):
+            raise OSError(errno.EMFILE, "Too many open files")
+        return real(path, *flags, **more)
+
+    async with working(layout, engine) as (services, _):
+        engine.go.clear()
+        number = (await services.chats.create(NewChat(prompt="a"), ME)).id
+        await until(lambda: engine.running)
+        with monkeypatch.context() as patch:
+            patch.setattr(journal.os, "open", refuse_journal)
+            engine.go.set()
+            await until(lambda: caplog.text.count("waits for the disk") > 2)
+        await services.chats.wait_until_idle(number, 60)
+        assert await list_roles(services, number) == [
+            ("user", "a"),
+            ("tool", "a\n\nb"),
+            ("assistant", "done"),
+        ]
 
 
 async def test_a_turn_that_is_stopped_while_the_daemon_stops_is_written_down_to_its_end(
