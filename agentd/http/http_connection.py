@@ -120,7 +120,7 @@ class HttpConnection(asyncio.Protocol):
 
     @property
     def is_flushed(self) -> bool:
-        """True if all that was written is in the hands of the kernel."""
+        """True if all that was written is in the hands of the kernel, but for a byte."""
         return self._flushed is None
 
     @property

@@ -29,6 +29,11 @@ class UpgradableConnection(Protocol):
     remote_ip: str
     is_tls: bool
 
+    @property
+    def is_flushed(self) -> bool:
+        """True if all that was written is in the hands of the kernel, but for a byte."""
+        ...
+
     def upgrade(self, upgraded: UpgradedConnection) -> asyncio.Transport:
         """Hand the connection over: all that is received from now on goes to ``upgraded``."""
         ...

@@ -32,6 +32,7 @@ class UpgradedStream(UpgradedConnection):
         """Set while written bytes wait for the client to read."""
         self._on_close: Callable[[], None] | None = None
         self._is_lost = False
+        self._connection = connection
         self._transport = connection.upgrade(self)
 
     def closed(self) -> bool:
@@ -47,7 +48,7 @@ class UpgradedStream(UpgradedConnection):
         if self._transport.is_closing():
             raise StreamClosedError
         self._transport.write(data)
-        if not self._transport.get_write_buffer_size():
+        if self._connection.is_flushed:  # else the transport calls ``resume_writing``
             return self._sent
         if self._written is None:
             self._written = self._loop.create_future()

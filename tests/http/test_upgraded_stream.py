@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -10,7 +11,8 @@ from tornado.httputil import HTTPHeaders, ResponseStartLine
 from tornado.iostream import StreamClosedError
 
 from agentd.http.upgraded_stream import MAX_BUFFERED, HandshakeConnection, UpgradedStream
-from tests.http.test_http_connection import Handler, connect, until
+from tests.http.test_http_connection import Handler, Server, connect, until
+from tests.support.waiting import PATIENCE
 
 pytestmark = pytest.mark.gen_test
 
@@ -76,6 +78,33 @@ async def test_a_write_ends_once_the_client_has_read_it():
         assert await reader.readexactly(30_000_000) == b"x" * 30_000_000
         await large
         assert not stream.writing()
+
+
+def measure_room() -> int:
+    """Return how many bytes the kernel takes for somebody who reads nothing."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.setblocking(False)
+        return ours.send(b"x" * 30_000_000)
+
+
+async def test_a_last_byte_that_the_kernel_had_no_room_for_is_not_waited_for_endlessly():
+    """A transport tells of more than one byte only that it waits, and that it has gone."""
+    data = b"x" * (measure_room() + 1)
+    ours, theirs = socket.socketpair()
+    loop, server = asyncio.get_running_loop(), Server(lambda _: None)
+    transport, connection = await loop.connect_accepted_socket(server.make_connection, ours)
+    stream = UpgradedStream(connection)
+    written = stream.write(data)
+    assert transport.get_write_buffer_size() == 1
+    reader, writer = await asyncio.open_connection(sock=theirs)
+    assert await reader.readexactly(len(data)) == data
+    async with asyncio.timeout(PATIENCE):
+        await written
+    assert not stream.writing()
+    for one in (writer, transport):
+        one.close()
+    await until(lambda: not server.connections)
 
 
 async def test_all_that_waits_fails_when_the_client_leaves():
