@@ -86,10 +86,10 @@ def test_vendors_clients_are_told_of_a_stream_that_broke_within_an_event(
     for dialect in ("openai-chat", "anthropic"):
         gateway.supplier.script(Answer((Say(WORDS),), faults=(Break(BEGUN[dialect], sent=70),)))
     with (
-        openai.OpenAI(base_url=f"{gateway.daemon.url}/v1", **options) as client,
+        openai.OpenAI(base_url=f"{gateway.daemon.url}/v1", **options) as chat,
         pytest.raises(openai.APIError, match="aborted its response"),
     ):
-        list(client.chat.completions.create(model="by-chat", stream=True, **asked))
+        list(chat.chat.completions.create(model="by-chat", stream=True, **asked))
     with (
         anthropic.Anthropic(base_url=gateway.daemon.url, **options) as client,
         client.messages.stream(model="by-messages", max_tokens=100, **asked) as stream,
