@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from queue import SimpleQueue
 from threading import Thread
@@ -22,7 +23,9 @@ async def run_uncancellable(work: Callable[[Unpack[Given]], T], *given: *Given) 
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
-        await asyncio.wait([task])
+        while not task.done():
+            with suppress(asyncio.CancelledError):  # once more, as a stop of the daemon does
+                await asyncio.wait([task])
         raise
 
 
@@ -59,15 +62,14 @@ class WorkerThreads:
     def start(self, work: Callable[[], object]) -> None:
         """Run ``work``, which must not raise, after what was given before.
 
-        Raises ``RuntimeError`` after ``close``.
+        Raises ``RuntimeError``, and does nothing, after ``close``, and where there is no thread and
+        the system allows none.
         """
         if self._is_closed:
             raise RuntimeError(f"the threads {self._name!r} have ended")
-        self._work.put(work)
         if len(self._threads) < self._count:
-            name = f"{self._name}_{len(self._threads)}"
-            self._threads.append(Thread(target=self._run, name=name, daemon=True))
-            self._threads[-1].start()
+            self._add_thread()
+        self._work.put(work)
 
     def run_on_each(self, work: Callable[[T], None], items: Sequence[T]) -> None:
         """Call ``work`` with every item, here and in the threads; return when all are done.
@@ -77,7 +79,11 @@ class WorkerThreads:
         share = min(len(items), self._count + 1)
         results: SimpleQueue[Exception | None] = SimpleQueue()
         for first in range(1, share):
-            self.start(partial(_try_each, work, items[first::share], results))
+            part = partial(_try_each, work, items[first::share], results)
+            try:
+                self.start(part)
+            except RuntimeError:
+                part()
         if items:
             _try_each(work, items[::share], results)
         for error in [results.get() for _ in range(share)]:
@@ -91,6 +97,18 @@ class WorkerThreads:
             self._work.put(None)
         for thread in self._threads:
             thread.join()
+
+    def _add_thread(self) -> None:
+        """Start one more thread; where the system allows no more, those that there are go on."""
+        name = f"{self._name}_{len(self._threads)}"
+        thread = Thread(target=self._run, name=name, daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:
+            if not self._threads:
+                raise
+        else:
+            self._threads.append(thread)
 
     def _run(self) -> None:
         while work := self._work.get():

@@ -163,8 +163,11 @@ class GroupCommitter:
             job.journal.writing, job.journal.waiting = job.journal.waiting, []
         try:
             self._thread.start(partial(self._write_batch, batch, asyncio.get_running_loop()))
-        except RuntimeError as error:  # after close
-            self._end_batch(batch, error)
+        except RuntimeError as error:  # after close, or the system allows no thread
+            log.error("the disk thread failed: %s", error)
+            for job in batch.jobs:
+                job.error = Unavailable(f"Nothing can be written: {error}", "Try again.")
+            self._end_batch(batch, None)
 
     def _end_batch(self, batch: "_Batch", error: Exception | None) -> None:
         if error is not None:  # no caller may wait forever

@@ -39,6 +39,24 @@ async def test_a_cancellation_is_heeded_once_the_work_is_done(fails):
     assert done
 
 
+async def test_a_second_cancellation_is_heeded_no_earlier():
+    begun, may_end = threading.Event(), threading.Event()
+
+    def do_work():
+        begun.set()
+        assert may_end.wait(60)
+
+    task = asyncio.create_task(run_uncancellable(do_work))
+    await until(begun.is_set)
+    for _ in range(3):
+        task.cancel()
+        await asyncio.wait([task], timeout=0.05)
+        assert not task.done()
+    may_end.set()
+    await asyncio.wait([task])
+    assert task.cancelled()
+
+
 @pytest.fixture
 def threads():
     made = WorkerThreads("test", 3)
@@ -101,6 +119,48 @@ def test_an_error_of_one_item_is_raised_once_the_others_are_done(threads, failin
     assert set(done) == set(range(8)) - {failing} - left_out
     threads.run_on_each(done.append, "x")
     assert done[-1] == "x"
+
+
+class AllowedThreads:
+    """Has the system allow only so many more threads."""
+
+    def __init__(self, monkeypatch):
+        self.left = 0
+        start = threading.Thread.start
+
+        def try_start(thread):
+            if not self.left:
+                raise RuntimeError("can't start new thread")
+            self.left -= 1
+            start(thread)
+
+        monkeypatch.setattr(threading.Thread, "start", try_start)
+
+
+@pytest.fixture
+def allowed(monkeypatch):
+    return AllowedThreads(monkeypatch)
+
+
+def test_work_that_no_thread_can_be_started_for_is_not_accepted_and_later_work_is_done(
+    threads, allowed
+):
+    done = []
+    with pytest.raises(RuntimeError, match="can't start"):
+        threads.start(lambda: done.append("lost"))
+    allowed.left = 1
+    for _ in range(3):
+        threads.start(lambda: done.append("kept"))
+    threads.close()
+    assert done == ["kept"] * 3
+
+
+@pytest.mark.parametrize("count", [0, 1, 2])
+def test_every_item_is_worked_on_with_as_few_threads_as_the_system_allows(threads, allowed, count):
+    for _ in range(2):
+        allowed.left, done = count, []
+        threads.run_on_each(done.append, range(20))
+        assert sorted(done) == list(range(20))
 
 
 def test_nothing_is_accepted_after_the_end_and_what_was_given_before_is_done(threads):

@@ -6,6 +6,7 @@ import os
 import resource
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -356,6 +357,25 @@ async def test_an_append_after_the_end_fails_and_does_not_hang(committer, journa
     with pytest.raises(Unavailable):
         await committer.append(journals[0], b"y\n", do_nothing)
     assert "the disk thread failed" in caplog.text
+
+
+async def test_a_system_that_allows_no_thread_for_a_moment_costs_no_journal_its_life(
+    layout, committer, monkeypatch
+):
+    def refuse_thread(_):
+        raise RuntimeError("can't start new thread")
+
+    def make_journal() -> Journal:
+        return Journal(layout.get_journal_path(1), 0, fresh=True)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse_thread)
+        journal = make_journal()
+        with pytest.raises(Unavailable, match="can't start new thread"):
+            await committer.append(journal, b"x\n", do_nothing)
+        assert not journal.dead
+    await committer.append(make_journal(), b"y\n", do_nothing)
+    assert Path(layout.get_journal_path(1)).read_bytes() == b"y\n"
 
 
 CRASHING = """
