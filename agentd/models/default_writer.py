@@ -2,10 +2,10 @@
 
 from collections.abc import Collection, Mapping
 from typing import Any
-from urllib.parse import urlsplit
 
 from msgspec import structs
 
+from agentd.llm.upstream.request import parse_origin
 from agentd.models.model import GATEWAY, Model, Models, Supplier, validate
 from agentd.storage.layout import Layout
 from agentd.storage.yaml import editor as yaml_editor
@@ -79,7 +79,7 @@ def _find_supplier(models: Models, wanted: Supplier) -> str:
     for name, known in models.suppliers.items():
         if (known.dialect, known.url) == (wanted.dialect, wanted.url):
             return name
-    host = urlsplit(wanted.url).hostname or ""
+    host = parse_origin(wanted.url).host
     labels = [one for one in host.split(".") if one not in ("api", "www")]
     name = labels[0] if len(labels) > 1 and not host.replace(".", "").isdigit() else "supplier"
     return _find_free_name(name, {GATEWAY, *models.suppliers})

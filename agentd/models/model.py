@@ -14,6 +14,7 @@ from agentd.core.secret_text import explain_malformed_secret, is_reference
 from agentd.llm.parameters import validate_parameters
 from agentd.llm.price import Prices
 from agentd.llm.upstream.header_rules import find_plain_header_problem
+from agentd.llm.upstream.request import explain_malformed_address
 from agentd.models.fallback_validation import validate_fallbacks
 from agentd.models.gateway_model import GatewayModel
 
@@ -190,6 +191,9 @@ def validate(models: Models) -> Iterator[tuple[tuple[str | int, ...], str]]:
             yield (*place, "web_search"), f"needs a supplier whose dialect is {known}"
         elif model.web_search_price is not None and not model.web_search:
             yield (*place, "web_search_price"), "means nothing without web_search; remove it"
+    for name, one in models.suppliers.items():
+        if wrong := explain_malformed_address(one.url):
+            yield ("suppliers", name, "url"), wrong
     if GATEWAY in models.suppliers:
         yield ("suppliers", GATEWAY), f'"{GATEWAY}" is the name of the gateway; choose another'
     if models.default and models.default not in names:

@@ -189,6 +189,16 @@ def test_what_could_not_stand_in_a_header_is_no_key_and_is_not_reported(value):
     assert value not in problem.what
 
 
+@pytest.mark.parametrize("host", ["[::1", "a:b", "a..b"])
+def test_a_suppliers_address_that_no_request_can_be_sent_to_is_reported(layout, host):
+    text = FILE.replace("https://api.anthropic.com", f"https://{host}/v1")
+    with pytest.raises(ConfigError) as error:
+        read(layout, text)
+    (problem,) = error.value.problems
+    assert problem.line == 3
+    assert problem.what.startswith("suppliers.anthropic.url: its host or port is not valid")
+
+
 PROXY = """\
 proxy:
   - name: sonnet

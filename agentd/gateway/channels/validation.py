@@ -1,7 +1,6 @@
 """All channels of ``channels.yml`` together: what does not fit in them."""
 
 from collections.abc import Collection, Iterator, Sequence
-from urllib.parse import urlsplit
 
 from agentd.core.errors import BadRequest, suggest_name
 from agentd.core.secret_text import explain_malformed_secret, is_reference
@@ -12,6 +11,7 @@ from agentd.llm.parameters import validate_parameters
 from agentd.llm.proxy_address import parse_proxy_address
 from agentd.llm.upstream.header_rules import find_header_problem, is_credential_header
 from agentd.llm.upstream.public_addresses import may_be_public
+from agentd.llm.upstream.request import explain_malformed_address, parse_origin
 from agentd.models.gateway_model import GatewayModel
 
 
@@ -33,7 +33,9 @@ def validate(
         if wrong := explain_malformed_secret(channel.key):
             yield (number, "key"), wrong
         yield from (((number, *place), what) for place, what in _validate_keys(channel))
-        if not (channel.local or may_be_public(urlsplit(channel.url).hostname or "")):
+        if wrong := explain_malformed_address(channel.url):
+            yield (number, "url"), wrong
+        elif not (channel.local or may_be_public(parse_origin(channel.url).host)):
             yield (number, "url"), "leads to this machine or its network; add local: true"
         yield from (
             ((number, "transport"), what) for what in _validate_transport(channel.transport)
@@ -109,8 +111,8 @@ def _validate_transport(transport: ChannelTransport) -> Iterator[str]:
 def _validate_link(url: str) -> Iterator[str]:
     """Find what is wrong with a VPN's link, or a subscription's address; nothing is repeated."""
     if url.lower().startswith(("http://", "https://")):
-        if not urlsplit(url).hostname:
-            yield "url: the subscription's address names no host"
+        if explain_malformed_address(url):
+            yield "url: the host or port of the subscription's address is not valid"
         return
     try:
         parse_link(url)

@@ -8,7 +8,6 @@ import re
 from collections.abc import Iterable, Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any, NamedTuple, TypeAlias
-from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Struct
@@ -18,6 +17,7 @@ from agentd.gateway.channels.model import Channel
 from agentd.gateway.channels.validation import validate
 from agentd.gateway.limits.budgets import Budget
 from agentd.llm.upstream.public_addresses import may_be_public
+from agentd.llm.upstream.request import explain_malformed_address, parse_origin
 from agentd.models.gateway_model import GatewayModel
 
 ConfigPath: TypeAlias = tuple[str | int, ...]
@@ -197,13 +197,13 @@ class ChannelDrafts:
     def add(self, path: ConfigPath, label: str, **fields: Any) -> str:
         """Add a channel named like ``label``; return its name, empty if it cannot be made."""
         url = fields["url"]
-        if len(url) > 1000 or not _URL.fullmatch(url):
+        if len(url) > 1000 or not _URL.fullmatch(url) or explain_malformed_address(url):
             self._report.leave(path, "its address is not one such as https://api.example.com/v1")
             return ""
         if any(map(is_reference, (fields.get("key", ""), *fields.get("keys", ())))):
             self._report.leave(path, "its key is a reference, which only the file can hold")
             return ""
-        host = urlsplit(url).hostname or ""
+        host = parse_origin(url).host
         if not may_be_public(host) or "." not in host:
             fields["local"] = True
         content = msgspec.json.encode(fields)

@@ -15,6 +15,7 @@ from agentd.gateway.pricing.bounds import UnknownPrice
 from agentd.llm.endpoint import SupplierUrl
 from agentd.llm.price import Prices
 from agentd.llm.upstream.header_rules import find_header_problem
+from agentd.llm.upstream.request import explain_malformed_address
 
 MIB = 2**20
 
@@ -203,6 +204,11 @@ def validate(settings: GatewaySettings) -> Iterator[tuple[tuple[str | int, ...],
         near = suggest_name(settings.time_zone, sorted(available_timezones()))
         hint = near if near.startswith(";") else "; expected a name such as Europe/Berlin"
         yield ("time_zone",), f'"{settings.time_zone}" is not a known time zone{hint}'
+    addresses = {("export", "url"): settings.export.url}
+    addresses |= {("tracing", "endpoint"): settings.tracing.endpoint}
+    for place, url in addresses.items():
+        if url and (wrong := explain_malformed_address(url)):
+            yield place, wrong
     if wrong := explain_malformed_secret(settings.export.password):
         yield ("export", "password"), wrong
     for name, value in settings.tracing.headers.items():

@@ -51,6 +51,15 @@ def parse_origin(url: str) -> Origin:
     return Origin(parts.scheme, host, _PORTS[parts.scheme] if port is None else port)
 
 
+def explain_malformed_address(url: str) -> str:
+    """Return why no request can be sent to a URL, without repeating it; empty if one can."""
+    try:
+        parse_origin(url)
+    except BadRequest:
+        return "its host or port is not valid; expected an address such as https://example.org/v1"
+    return ""
+
+
 @lru_cache(1024)
 def _encode_request_line(method: str, url: str) -> str:
     """Return the lines that are the same in every request of this method to this URL."""

@@ -141,6 +141,7 @@ def test_every_contradiction_comes_with_its_line(layout):
         ("{kind: socks5, url: 'http://hidden:1'}", "wrong scheme for the kind socks5"),
         ("{kind: http, url: 'http://h:1', server: x}", '"server" means nothing'),
         ("{kind: vpn, url: 'hidden blank'}", "blank"),
+        ("{kind: vpn, url: 'https://[::1'}", "the host or port of the subscription's address"),
     ],
 )
 def test_a_transport_that_does_not_fit_is_reported(layout, transport, wrong):
@@ -157,6 +158,14 @@ def test_an_address_inside_must_be_meant(layout, host):
     (result,) = load_problems(layout, text)
     assert result == "1: channels[0].url: leads to this machine or its network; add local: true"
     assert load_file(layout, text.replace("}]", ", local: true}]"))
+
+
+@pytest.mark.parametrize("host", ["[::1", "[zz]", "a:b", "a:99999", "a..b", "a" * 64])
+@pytest.mark.parametrize("local", ["", ", local: true"])
+def test_an_address_that_no_request_can_be_sent_to_is_reported(layout, host, local):
+    text = f"channels: [{{name: a, dialects: [anthropic], url: 'http://{host}/v1'{local}}}]"
+    (result,) = load_problems(layout, text)
+    assert result.startswith("1: channels[0].url: its host or port is not valid; expected an addr")
 
 
 @pytest.mark.parametrize("name", ["a b", "a:", "", "h\xe9"])

@@ -132,6 +132,14 @@ def test_a_key_of_the_environment_is_not_sent_to_another_address() -> None:
     assert plan.channels[0].key == ""
 
 
+def test_a_channel_with_an_address_that_no_request_can_be_sent_to_is_left_out() -> None:
+    params = {"model": "openai/x", "api_base": "https://[::1"}
+    content = {"model_list": [{"model_name": "m", "litellm_params": params}]}
+    plan = map_litellm(ConfigSource("c", content), {})
+    assert not plan.channels
+    assert "its address is not one such as" in repr(plan.leftovers)
+
+
 @pytest.mark.parametrize(
     "parameters",
     [

@@ -179,6 +179,7 @@ def test_a_password_in_a_file_that_others_can_read_is_refused_unless_it_is_elsew
         ("table: a b", "table"),
         ("database: 'x`'", "database"),
         ("url: http://user:secret@h:8123", "url"),
+        ("url: 'http://[::1'", "export.url: its host or port is not valid"),
     ],
 )
 def test_what_the_export_cannot_be_is_reported_with_its_line(layout, line, result):
@@ -196,3 +197,8 @@ def test_a_change_of_the_export_closes_the_file_to_others(io_loop, layout):
     io_loop.run_sync(lambda: book.change(wanted))
     assert Path(layout.gateway_settings).stat().st_mode & 0o777 == 0o600
     assert book.current.export.password == "s3cret-password"
+
+
+def test_an_endpoint_that_no_spans_can_be_sent_to_is_reported_with_its_line(layout):
+    (found,) = load_problems(layout, "tracing:\n  endpoint: 'http://a:b'\n")
+    assert found.startswith("2: tracing.endpoint: its host or port is not valid")
