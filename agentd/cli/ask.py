@@ -55,7 +55,7 @@ def add_parser(commands: Subcommands) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Send the prompt; return 0 when the agent replied."""
-    prompt = sys.stdin.read() if args.prompt == "-" else args.prompt
+    prompt = _read_stdin() if args.prompt == "-" else args.prompt
     if not prompt.strip():
         raise BadRequest("the prompt is empty", 'Ask something: agentd ask "what is this?"')
     key = require_key()
@@ -70,6 +70,11 @@ def run(args: argparse.Namespace) -> int:
         if args.not_before:
             return _send_later(client, request, as_json=args.json)
         return _converse(client, request, as_json=args.json)
+
+
+def _read_stdin() -> str:
+    """Return standard input as text: a diff may have bytes of any encoding."""
+    return sys.stdin.buffer.read().decode("utf-8", "replace")
 
 
 def _parse_time(text: str) -> str:

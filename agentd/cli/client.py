@@ -8,10 +8,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from types import MappingProxyType, TracebackType
 from typing import Any, Self
-from urllib.parse import quote, urlsplit
+from urllib.parse import SplitResult, quote, urlsplit
 
 from agentd.app.state import DaemonInfo, read_daemon_info
-from agentd.core.errors import AgentdError, Forbidden, NotFound, Unauthorized, Unavailable
+from agentd.core.errors import (
+    AgentdError,
+    BadRequest,
+    Forbidden,
+    NotFound,
+    Unauthorized,
+    Unavailable,
+)
 from agentd.core.sse import ServerSentEvent, SseReader
 from agentd.storage.layout import Layout
 
@@ -29,9 +36,9 @@ class Client(AbstractContextManager["Client"]):
     """Calls a running daemon with one key."""
 
     def __init__(self, url: str, key: str) -> None:
-        address = urlsplit(url)
         self._url = url
         self._key = key
+        address = parse_url(url)
         self._connection = http.client.HTTPConnection(
             address.hostname or "localhost", address.port, timeout=_RESPONSE_SECONDS
         )
@@ -151,7 +158,7 @@ class EventListener:
 
     def listen(self, url: str) -> Iterator[ServerSentEvent]:
         """Yield the events after the cursor. Raises ``Unavailable`` when the connection is lost."""
-        address = urlsplit(url)
+        address = parse_url(url)
         host = address.hostname or "localhost"
         connection = http.client.HTTPConnection(host, address.port, timeout=_SILENCE_SECONDS)
         headers = {"X-API-Key": self._key} | ({"Last-Event-ID": self.cursor} if self.cursor else {})
@@ -171,6 +178,17 @@ class EventListener:
         finally:
             connection.close()
         raise Unavailable(f"{url} ended the connection")
+
+
+def parse_url(url: str) -> SplitResult:
+    """Return the parts of a daemon's URL. Raises ``BadRequest`` if its host or port is invalid."""
+    try:
+        address = urlsplit(url)
+        _ = address.port  # parsed only now
+    except ValueError as error:
+        what = f"{url} is not the URL of a daemon: its host or port is not valid"
+        raise BadRequest(what, "Give one such as --url http://127.0.0.1:8750.") from error
+    return address
 
 
 def require_key() -> str:

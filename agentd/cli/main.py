@@ -1,5 +1,7 @@
 """The command ``agentd``: a table of commands, each with a module of its own."""
 
+import errno
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -47,6 +49,9 @@ class Command(Protocol):
 
 OK, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 
+_NOT_PRINTED = {errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF}
+"""Errors of a write that may be that of our own output."""
+
 EXAMPLES = """\
 examples:
   agentd demo                                try it; needs no configuration
@@ -63,14 +68,46 @@ agentd COMMAND --help shows more. Exit codes: 0 done, 1 failed, 2 wrong usage.
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; errors are printed on standard error."""
+    _replace_closed_streams()
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a locale that has no "…" must not end a command
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         code = _run(argv)
         sys.stdout.flush()
-    except BrokenPipeError:
-        # The reader of our output is gone; the interpreter must not try to flush it again.
+    except OSError as error:
+        if error.errno not in _NOT_PRINTED or error.filename is not None:
+            raise
+        # The interpreter must not try to flush our output again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if error.errno != errno.EPIPE:  # its reader has left, as `head` does
+            _print_error(f"standard output cannot be written: {os.strerror(error.errno)}")
         code = FAILED
     return code
+
+
+def _replace_closed_streams() -> None:
+    """Open the standard streams that the caller closed (``>&-``), which Python leaves out.
+
+    No other file can then get their numbers. Input is at its end, errors are lost, and printing
+    fails: a key that nobody can read must not pass for one that was printed.
+    """
+    closed = [number for number in range(3) if not _is_open(number)]
+    for number in closed:  # each gets the lowest free number: its own
+        os.open(os.devnull, os.O_WRONLY if number == 2 else os.O_RDONLY)
+        if number == 0:
+            sys.stdin = os.fdopen(number, closefd=False)
+        elif number == 1:
+            sys.stdout = os.fdopen(number, "w", closefd=False)
+        else:
+            sys.stderr = os.fdopen(number, "w", closefd=False)
+
+
+def _is_open(number: int) -> bool:
+    try:
+        os.fstat(number)
+    except OSError:
+        return False
+    return True
 
 
 def _run(argv: Sequence[str] | None) -> int:

@@ -14,9 +14,14 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, suppress
 from http import HTTPStatus
 from typing import Any, BinaryIO
-from urllib.parse import urlsplit
 
-from agentd.cli.client import KEY_VARIABLE, find_daemon_url, read_key_file, require_key
+from agentd.cli.client import (
+    KEY_VARIABLE,
+    find_daemon_url,
+    parse_url,
+    read_key_file,
+    require_key,
+)
 from agentd.cli.options import Subcommands, add_url_option, resolve_layout
 from agentd.core.errors import AgentdError, Unauthorized, Unavailable
 from agentd.core.sse import SseReader
@@ -244,7 +249,7 @@ class McpBridge:
                 self._request(connection, "DELETE", None).read()
 
     def _connect(self) -> http.client.HTTPConnection:
-        address = urlsplit(self._find_url())
+        address = parse_url(self._find_url())
         kind = (
             http.client.HTTPSConnection if address.scheme == "https" else http.client.HTTPConnection
         )

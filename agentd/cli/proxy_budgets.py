@@ -195,7 +195,9 @@ def _to_fields(budget: Budget, used: Used) -> dict[str, Any]:
 
 def _parse_fields(args: argparse.Namespace, budget: Budget | None) -> dict[str, Any]:
     """Return the fields that the options name."""
-    before = budget or Budget(name=args.budget, owner=args.owner or "", tag=args.tag or "")
+    before = budget or call_or_bad_request(
+        lambda: Budget(name=args.budget, owner=args.owner or "", tag=args.tag or "")
+    )
     found = parse_warnings(args, before.soft_limits)
     if names_limits(args):
         found["limits"] = parse_limits(args, before.limits)

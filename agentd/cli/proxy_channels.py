@@ -204,7 +204,7 @@ def _read_key(name: str) -> str:
     if sys.stdin.isatty():
         key = getpass.getpass(f"key of {name} (empty for none): ")
     else:
-        key = sys.stdin.readline()
+        key = sys.stdin.buffer.readline().decode("utf-8", "replace")
     return key.strip()
 
 

@@ -1,5 +1,7 @@
 """The command itself: which of its commands it knows, and what it imports for one."""
 
+import os
+import re
 import subprocess
 import sys
 
@@ -45,3 +47,64 @@ def test_a_folder_may_be_named_as_a_command(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert main(["--state", "serve", "--config", "check", "keys", "revoke", "nobody"]) == FAILED
     assert "nobody" in capsys.readouterr().err
+
+
+def _run_in_shell(tmp_path, redirection, *words, stdin=b"", **variables):
+    """Run the command as a shell does with this redirection."""
+    script = f'exec "$0" -m agentd "$@" {redirection}'
+    return subprocess.run(
+        ["sh", "-c", script, sys.executable, "--state", "state", "--config", "config", *words],
+        env={**os.environ, "HOME": str(tmp_path), **variables},
+        cwd=tmp_path,
+        input=stdin,
+        capture_output=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("redirection", "why"),
+    [(">&-", "Bad file descriptor"), ("> /dev/full", "No space left on device")],
+)
+def test_output_that_cannot_be_written_is_reported_and_no_key_ends(tmp_path, redirection, why):
+    _run_in_shell(tmp_path, "", "keys", "generate", "laptop")
+    for words in (["keys", "list"], ["keys", "regenerate", "laptop"]):
+        done = _run_in_shell(tmp_path, redirection, *words)
+        assert done.returncode == FAILED
+        last = done.stderr.decode().splitlines()[-1]
+        assert last == f"agentd: standard output cannot be written: {why}"
+    # The key before stays valid until the new one is used.
+    assert '"name": "laptop"' in (tmp_path / "state/renewals.json").read_text()
+    assert not (tmp_path / "state/revoked.json").exists()
+
+
+def test_without_standard_error_only_the_key_is_printed(tmp_path):
+    done = _run_in_shell(tmp_path, "2>&-", "keys", "generate", "laptop")
+    assert done.returncode == OK
+    assert re.fullmatch(rb"agent_[A-Za-z0-9]{32}\n", done.stdout)
+
+
+@pytest.mark.parametrize(
+    "words", [["hash-key"], ["hash-password"], ["users", "add", "ann", "--role", "viewer"]]
+)
+def test_without_standard_input_there_is_nothing_to_read(tmp_path, words):
+    done = _run_in_shell(tmp_path, "<&-", *words)
+    assert done.returncode == USAGE
+    assert done.stderr.startswith(b"agentd: ")
+
+
+def test_what_a_locale_cannot_print_is_escaped(tmp_path):
+    _run_in_shell(tmp_path, "", "proxy", "key", "add", "Bücher")
+    done = _run_in_shell(tmp_path, "", "proxy", "key", "list", PYTHONIOENCODING="ascii")
+    assert done.returncode == OK
+    assert rb"B\xfccher" in done.stdout
+
+
+@pytest.mark.parametrize("url", ["http://[::1", "http://host:port", "http://host:99999"])
+@pytest.mark.parametrize("words", [["ask", "-"], ["tail"], ["approve"], ["login-code"]])
+def test_a_url_that_is_none_is_wrong_usage(tmp_path, url, words):
+    typed = b"m" * 40 if words == ["login-code"] else b"caf\xe9"  # not UTF-8, as a diff may be
+    done = _run_in_shell(tmp_path, "", *words, "--url", url, stdin=typed, AGENTD_KEY="agent_x")
+    assert done.returncode == USAGE
+    told = done.stderr.decode().splitlines()
+    assert told[0] == f"agentd: {url} is not the URL of a daemon: its host or port is not valid"

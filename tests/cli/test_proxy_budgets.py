@@ -172,6 +172,8 @@ def test_limits_of_a_key_and_its_models_are_raised_until_a_moment(
         ("change B --day 1", "B"),
         ("add A --owner ann", "A"),
         ("add B --tag a", "is of the same tag"),
+        ("add B --tag=", "expected either an owner or a tag"),
+        ("add B --owner=\u200b", "owner: expected visible characters"),
         ("show B", 'There is no budget "B"'),
     ],
 )
