@@ -246,7 +246,8 @@ def parse_anthropic_usage(*reports: object) -> Usage:
     """Parse the ``usage`` of a message, or those of ``message_start`` and ``message_delta``.
 
     Pass them in order of arrival: each is cumulative, so the latest value of a count holds.
-    ``input_tokens`` excludes the cached tokens. Thinking is included in ``output_tokens``.
+    ``input_tokens`` excludes the cached tokens. Thinking is included in ``output_tokens``; how much
+    of it, not all suppliers say.
     """
     known: dict[str, object] = {}
     for name, value in chain.from_iterable(_ensure_mapping(report).items() for report in reports):
@@ -255,12 +256,16 @@ def parse_anthropic_usage(*reports: object) -> Usage:
     by_age = _ensure_mapping(known.get("cache_creation"))
     hour, minutes = (_read_count(by_age, f"ephemeral_{age}_input_tokens") for age in ("1h", "5m"))
     written = max(_read_count(known, "cache_creation_input_tokens"), hour + minutes)
+    output = _read_count(known, "output_tokens")
+    thought = _read_count(_ensure_mapping(known.get("output_tokens_details")), "thinking_tokens")
+    thought = min(thought, output)
     return Usage(
         input=_read_count(known, "input_tokens"),
         cache_read=_read_count(known, "cache_read_input_tokens"),
         cache_write=written - hour,
         cache_write_1h=hour,
-        output=_read_count(known, "output_tokens"),
+        output=output - thought,
+        reasoning=thought,
     )
 
 

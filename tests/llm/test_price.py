@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from agentd.llm import price
+from agentd.llm.dialects.usage import render_anthropic_usage
 from agentd.llm.price import (
     NO_USAGE,
     Prices,
@@ -132,6 +133,16 @@ def test_of_a_stream_of_anthropic_the_latest_word_on_each_count_holds():
     assert parse_anthropic_usage(start, late) == Usage(input=12, cache_read=18, output=9)
 
 
+def test_thinking_that_anthropic_counts_is_paid_once():
+    start = {"input_tokens": 10, "output_tokens": 1}
+    last = {"output_tokens": 100, "output_tokens_details": {"thinking_tokens": 60}}
+    usage = parse_anthropic_usage(start, last)
+    assert usage == Usage(input=10, output=40, reasoning=60)
+    assert render_anthropic_usage(usage) | last == render_anthropic_usage(usage)
+    assert "output_tokens_details" not in render_anthropic_usage(Usage(input=10, output=40))
+    assert parse_anthropic_usage(last, {"output_tokens": 50}) == Usage(reasoning=50)
+
+
 def test_what_is_cached_for_an_hour_is_a_bucket_of_its_own():
     report = {
         "cache_creation_input_tokens": 100,
@@ -158,6 +169,7 @@ NAMES = [
     *("prompt_tokens", "completion_tokens", "input_tokens", "output_tokens", "total_tokens"),
     *("prompt_tokens_details", "completion_tokens_details", "input_tokens_details"),
     *("cached_tokens", "cache_write_tokens", "reasoning_tokens", "cache_creation"),
+    *("output_tokens_details", "thinking_tokens"),
     *("cache_creation_input_tokens", "cache_read_input_tokens", "ephemeral_1h_input_tokens"),
 ]
 junk = st.recursive(

@@ -56,7 +56,10 @@ def render_stream(answer: Answer, request: Request, number: int) -> Iterator[byt
         yield encode_named_event({"type": "content_block_stop", **place})
     end = {"stop_reason": _get_finish(answer), "stop_sequence": None}
     searched = {"server_tool_use": {"web_search_requests": answer.count_searches()}}
-    result = {"output_tokens": used.output, **(searched if answer.count_searches() else {})}
+    result = {
+        **_count_output(used),
+        **(searched if answer.count_searches() else {}),
+    }
     yield encode_named_event({"type": "message_delta", "delta": end, "usage": result})
     yield encode_named_event({"type": "message_stop"})
 
@@ -100,9 +103,14 @@ def render_usage(tokens: Tokens) -> dict[str, Any]:
         "cache_creation_input_tokens": tokens.written,
         "cache_read_input_tokens": tokens.cached,
         "cache_creation": written,
-        "output_tokens": tokens.output,
+        **_count_output(tokens),
         "service_tier": "standard",
     }
+
+
+def _count_output(tokens: Tokens) -> dict[str, Any]:
+    details = {"output_tokens_details": {"thinking_tokens": tokens.reasoning}}
+    return {"output_tokens": tokens.output, **(details if tokens.reasoning else {})}
 
 
 def render_error(refuse: Refuse, number: int) -> dict[str, Any]:

@@ -28,7 +28,8 @@ def render_responses_usage(usage: Usage) -> dict[str, object]:
 def render_anthropic_usage(usage: Usage) -> dict[str, object]:
     """Render the ``usage`` of a message: ``input_tokens`` excludes cached tokens.
 
-    The cache fields are always present, because Claude Code refuses a message without them.
+    The cache fields are always present, because Claude Code refuses a message without them; the
+    share of thinking only if it is known.
     """
     written = usage.cache_write + usage.cache_write_1h
     return {
@@ -40,6 +41,11 @@ def render_anthropic_usage(usage: Usage) -> dict[str, object]:
             "ephemeral_1h_input_tokens": usage.cache_write_1h,
         },
         "output_tokens": usage.total_output,
+        **(
+            {"output_tokens_details": {"thinking_tokens": usage.reasoning}}
+            if usage.reasoning
+            else {}
+        ),
     }
 
 
