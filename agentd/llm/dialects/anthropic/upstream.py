@@ -39,6 +39,7 @@ from agentd.llm.conversation import (
     WebSource,
 )
 from agentd.llm.dialects import stream_reader
+from agentd.llm.dialects.anthropic.closed_schema import close_objects
 from agentd.llm.dialects.custom_tools import describe_function
 from agentd.llm.dialects.message_order import (
     encode_arguments,
@@ -195,7 +196,8 @@ def _encode_output(conversation: Conversation) -> dict[str, object]:
         if wanted.schema is None:  # then it is described in words; see _build_system
             return found
         described = {"description": wanted.description} if wanted.description else {}
-        found["format"] = {"type": "json_schema", "schema": described | wanted.schema}
+        schema = close_objects(described | wanted.schema)
+        found["format"] = {"type": "json_schema", "schema": schema}
     return found
 
 
