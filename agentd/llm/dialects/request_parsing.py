@@ -227,7 +227,12 @@ def parse_image_url(url: str) -> ImagePart:
         raise BadRequest("An image must be an http(s) URL, or data:image/…;base64,… with its bytes")
     if not kind.startswith("image/"):
         raise BadRequest(f"Only images can be translated for the model's supplier, not {kind}")
-    return ImagePart(kind, data)
+    return ImagePart(correct_image_type(kind), data)
+
+
+def correct_image_type(kind: str) -> str:
+    """Return an image's media type, of which one has a wrong name that only OpenAI accepts."""
+    return "image/jpeg" if kind == "image/jpg" else kind
 
 
 def parse_document_url(url: str, name: str = "") -> DocumentPart:

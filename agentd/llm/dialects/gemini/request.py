@@ -35,6 +35,7 @@ from agentd.llm.dialects.request_parsing import (
     Ignored,
     StrictPart,
     TokenCount,
+    correct_image_type,
     decode_fields,
     decode_part,
     decode_raw_fields,
@@ -335,7 +336,7 @@ def _parse_blob(blob: _Blob) -> ImagePart | DocumentPart:
             "Only images and PDFs can be translated for the model's supplier, "
             f"not {blob.mime_type[:60]}"
         )
-    return ImagePart(blob.mime_type, blob.data)
+    return ImagePart(correct_image_type(blob.mime_type), blob.data)
 
 
 def _parse_file(file: _File) -> ImagePart | DocumentPart:

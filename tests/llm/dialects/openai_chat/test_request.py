@@ -21,6 +21,7 @@ from agentd.llm.conversation import (
 )
 from agentd.llm.dialects.anthropic import upstream as anthropic_upstream
 from agentd.llm.dialects.caller import RequestSummary
+from agentd.llm.dialects.dialect import DIALECTS
 from agentd.llm.dialects.openai_chat.request import parse_request, peek, rewrite_for_passthrough
 from tests.llm.dialects.clients import capture_openai_body
 
@@ -109,6 +110,15 @@ def test_pictures_by_their_bytes_and_by_their_address():
     assert parse_messages({"role": "user", "content": content}).messages[0].parts == pictures
     result = {"role": "tool", "tool_call_id": "a", "content": content}
     assert parse_messages(result).messages[0].parts == (ToolResult("a", pictures),)
+
+
+@pytest.mark.parametrize("supplier", ["anthropic", "gemini"])
+def test_a_jpeg_by_its_usual_wrong_name_gets_the_right_one(supplier):
+    content = [{"type": "image_url", "image_url": {"url": "data:image/jpg;base64,cG5n"}}]
+    sent = DIALECTS[supplier].encode_request(
+        parse_messages({"role": "user", "content": content}), "n"
+    )
+    assert b'"image/jpeg"' in sent and b"image/jpg" not in sent
 
 
 @pytest.mark.parametrize(
