@@ -15,7 +15,7 @@ from agentd.gateway.ledger.record import Outcome
 from agentd.gateway.relay.accounting import RequestAccounting
 from agentd.gateway.relay.errors import SEE_THE_LOG, make_no_response_error
 from agentd.gateway.relay.recorder import RequestRecorder
-from agentd.gateway.relay.request import STATUS_CLIENT_LEFT, GatewayResponse
+from agentd.gateway.relay.request import STATUS_CLIENT_LEFT, GatewayResponse, build_id_headers
 from agentd.gateway.relay.running_work import RunningWork
 from agentd.gateway.relay.services import RelayServices
 from agentd.gateway.relay.stream import RelayedStream
@@ -246,7 +246,7 @@ def _build_response_headers(
 ) -> dict[str, str]:
     ours = {
         "x-agentd-channel": candidate.channel.name,
-        "x-agentd-request-id": call.request.id,
+        **build_id_headers(call.dialect, call.request.id),
         "Server-Timing": accounting.format_server_timing(),
     }
     if candidate.model != call.summary.model:

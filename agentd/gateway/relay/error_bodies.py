@@ -7,6 +7,7 @@ from math import ceil
 from agentd.core.errors import AgentdError, MethodNotAllowed
 from agentd.core.redaction import scrub
 from agentd.gateway.relay.errors import from_error
+from agentd.gateway.relay.request import build_id_headers
 from agentd.http.errors import ErrorKind
 from agentd.http.request import Response
 from agentd.http.routing import Schema
@@ -64,7 +65,7 @@ class DialectErrorRenderer:
         status, body = error_bodies.render_error(
             self._dialect, no.kind, scrub(no.message), request_id, no.facts
         )
-        headers = {"x-agentd-request-id": request_id}
+        headers = build_id_headers(self._dialect, request_id)
         if no.retry_after is not None:
             headers["Retry-After"] = str(ceil(no.retry_after))
         if isinstance(error, MethodNotAllowed):

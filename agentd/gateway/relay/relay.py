@@ -26,6 +26,7 @@ from agentd.gateway.relay.request import (
     GatewayError,
     GatewayRequest,
     GatewayResponse,
+    build_id_headers,
 )
 from agentd.gateway.relay.running_work import RunningWork
 from agentd.gateway.relay.services import RelayServices
@@ -120,7 +121,8 @@ class Relay:
             # No channel of the model can count tokens in the caller's dialect.
             body = _render_estimated_count(request)
             await self._recorder.record(accounting, "ok", 200, "")
-            return GatewayResponse(200, {"x-agentd-request-id": request.id}, body)
+            headers = build_id_headers(request.endpoint.dialect, request.id)
+            return GatewayResponse(200, headers, body)
         masked = await self._mask(request)
         accounting.masked_counts = masked.found
         if masked.blocked:

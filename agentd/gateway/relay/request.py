@@ -68,6 +68,15 @@ class GatewayResponse(Struct, frozen=True):
     stream: StreamedReply | None = None
 
 
+def build_id_headers(dialect: ChannelDialect, request_id: str) -> dict[str, str]:
+    """Return the headers with the request's id, among them that of which the vendor's client tells.
+
+    OpenAI's reads ``X-Request-Id``, which every response of the daemon has.
+    """
+    named = {"request-id": request_id} if dialect == "anthropic" else {}
+    return {"x-agentd-request-id": request_id, **named}
+
+
 class GatewayError(AgentdError):
     """An error of the gateway or of a supplier, to be rendered in the caller's dialect.
 

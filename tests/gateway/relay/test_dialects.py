@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
 
 import anthropic
 import openai
@@ -150,6 +151,34 @@ def test_anthropics_client_counts_tokens(
     for model in ("by-messages", "by-chat"):
         counted = anthropic_client.messages.count_tokens(model=model, messages=HELLO)
         assert 1 <= counted.input_tokens < 100
+
+
+def test_anthropics_client_can_tell_the_id_of_every_request(
+    setup: GatewaySetup, anthropic_client: anthropic.Anthropic
+) -> None:
+    setup.supplier.script(SAID, SAID, Refuse(400, "No"))
+    asked: dict[str, Any] = {"max_tokens": 100, "messages": HELLO}
+    assert anthropic_client.messages.create(model="by-messages", **asked)._request_id == "req_1"
+    reply = anthropic_client.messages.create(model="by-chat", **asked)
+    with pytest.raises(anthropic.BadRequestError) as refused:
+        anthropic_client.messages.create(model="by-chat", **asked)
+    with pytest.raises(anthropic.NotFoundError) as unknown:
+        anthropic_client.messages.create(model="none", **asked)
+    counted = anthropic_client.messages.count_tokens(model="by-chat", messages=HELLO)
+    ids = [reply._request_id, refused.value.request_id, unknown.value.request_id]
+    assert [*ids, counted._request_id] == [entry.id for entry in setup.wait_for_records(5)[1:]]
+
+
+def test_thinking_that_a_supplier_counts_is_counted_for_every_client(
+    setup: GatewaySetup, openai_client: openai.OpenAI
+) -> None:
+    setup.supplier.script(*[Answer((Say("one"),), Tokens(output=100, reasoning=60))] * 3)
+    for model in MODELS:
+        reply = openai_client.chat.completions.create(model=model, messages=HELLO)
+        assert reply.usage.completion_tokens == 100
+        assert reply.usage.completion_tokens_details.reasoning_tokens == 60
+    counts = [entry.usage for entry in setup.wait_for_records(3)]
+    assert [(one.output, one.reasoning) for one in counts] == [(40, 60)] * 3
 
 
 def test_models_are_listed_in_the_callers_dialect(
