@@ -139,7 +139,7 @@ class GeminiStreamObserver(StreamObserver):
     """Reads the usage in every chunk; ends with the first that has usage and a finish reason."""
 
     def __init__(self) -> None:
-        super().__init__(gemini_upstream.create_reader(), _find_in_gemini)
+        super().__init__(gemini_upstream.create_passthrough_reader(), _find_in_gemini)
         self._ended = False
 
     def _observe(self, event: bytes, *, closed: bool = False) -> None:

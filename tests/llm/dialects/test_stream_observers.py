@@ -214,6 +214,15 @@ def test_what_a_call_of_gemini_s_is_given_is_no_field():
     assert (tap.usage, tap.end) == (Usage(input=4), ReplyFinished("end"))
 
 
+@pytest.mark.parametrize("reason", ["MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "OTHER"])
+def test_a_reply_of_gemini_s_that_its_caller_is_told_the_end_of_has_ended(reason):
+    counts = {"promptTokenCount": 7, "thoughtsTokenCount": 5, "totalTokenCount": 12}
+    stream = encode_chunks(build_gemini_piece([], finishReason=reason, usageMetadata=counts))
+    passed, tap = observe("gemini", [stream])
+    assert (passed, tap.usage) == (stream, Usage(input=7, reasoning=5))
+    assert tap.end == ReplyFinished("refused")
+
+
 @EACH
 @given(st.lists(st.binary(max_size=40), max_size=5))
 def test_rubbish_is_passed_on(dialect, pieces):

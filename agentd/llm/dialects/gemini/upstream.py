@@ -104,6 +104,11 @@ def create_reader() -> StreamReader:
     return StreamReader(_ReplyParser())
 
 
+def create_passthrough_reader() -> StreamReader:
+    """Return a reader for callers who get Google's own finish reason, whatever it is."""
+    return StreamReader(_ReplyParser(takes_any_end=True))
+
+
 def parse_response(body: bytes) -> list[ReplyEvent]:
     """Do as ``Dialect.parse_response``."""
     return stream_reader.parse_single_event(_ReplyParser(), body)
@@ -232,7 +237,8 @@ def _encode_model_parts(parts: Iterable[MessagePart], *, sealed: bool) -> list[d
 class _ReplyParser:
     """Parses a reply from its chunks; a whole response is parsed as one chunk."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, takes_any_end: bool = False) -> None:
+        self._takes_any_end = takes_any_end
         self._begun = False
         self._id = ""
         self._thought: list[str] = []
@@ -261,7 +267,7 @@ class _ReplyParser:
         if not self._stop:
             return
         yield from self._end_thinking()
-        if self._stop in _UNUSABLE:
+        if self._stop in _UNUSABLE and not self._takes_any_end:
             yield SupplierError("garbled", self._why or f"The model failed: {self._stop}")
         stop = _STOPS.get(self._stop, "refused")
         yield ReplyFinished("tool_calls" if self._calls and stop == "end" else stop)
