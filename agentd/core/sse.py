@@ -11,7 +11,6 @@ from agentd.core.errors import TooLarge
 MAX_EVENT_SIZE = 8 * 1024 * 1024
 """Default limit of the reader for one event, in bytes."""
 
-_LINE_END = re.compile(rb"\r\n|\r|\n")
 _TEXT_LINE_END = re.compile("\r\n|\r|\n")
 
 
@@ -83,7 +82,7 @@ class SseReader:
             return
         fresh = data.removeprefix(b"\n") if self._after_return else data
         self._after_return = data.endswith(b"\r")
-        *ended, rest = _LINE_END.split(fresh)
+        *ended, rest = split_lines(fresh)
         for piece in ended:
             self._append(piece)
             line, self._rest = bytes(self._rest), bytearray()
@@ -123,6 +122,11 @@ class SseReader:
         self.last_id = self._id  # only now: an event that was cut off does not count as seen
         self._name, self._data, self._size = "", [], 0
         return ServerSentEvent(name, "\n".join(data), self.last_id) if data else None
+
+
+def split_lines(data: bytes) -> list[bytes]:
+    """Split at every line end of the three kinds, much quicker than a pattern does."""
+    return data.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
 
 
 def _check_id(given: int | str) -> str:

@@ -5,12 +5,13 @@ so text written by a model is never mistaken for a field.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Struct
 
+from agentd.core.sse import split_lines
 from agentd.llm.conversation import ReplyFinished, SupplierError, UsageUpdated
 from agentd.llm.dialects.anthropic import upstream as anthropic_upstream
 from agentd.llm.dialects.caller import RequestSummary
@@ -36,8 +37,6 @@ Test: TypeAlias = Callable[[bytes], bool]
 EVENT_ENDS = (b"\n\n", b"\n\r\n", b"\r\r")
 """What whole events end with."""
 
-_EVENT = re.compile(rb".*?(?:\n\r?\n|\r\r)", re.DOTALL)
-_LINE_END = re.compile(rb"\r\n|\r|\n")
 _USAGE = re.compile(rb'"usage"\s*:\s*\{').search
 _FINISH = re.compile(rb'"finish_reason"\s*:\s*"').search
 _ERROR = re.compile(rb'"error"\s*:\s*[{"]').search
@@ -109,8 +108,8 @@ class StreamObserver:
         quiet = _find_last_end(events[:may_carry_usage], 0)
         passed = [events[gone:quiet]]
         gone = max(gone - quiet, 0)
-        for found in _EVENT.finditer(events, quiet):
-            event, ours = found[0], False
+        for event in _iter_events(events, quiet):
+            ours = False
             if self.end is None and self._may_carry_usage(event) >= 0:
                 ours = not gone and self._is_ours is not None and self._is_ours(event)
                 self._observe(event)
@@ -268,8 +267,23 @@ def _decode_as(data: bytes, shape: type[S]) -> S | None:
 
 
 def _get_data(event: bytes) -> bytes:
-    lines = _LINE_END.split(event)
+    lines = split_lines(event)
     return b"\n".join(line[5:] for line in lines if line.startswith(b"data:"))
+
+
+def _iter_events(data: bytes, start: int) -> Iterator[bytes]:
+    """Yield the whole events from ``start`` on. A pattern would take seconds for a picture."""
+    places = [data.find(end, start) for end in EVENT_ENDS]
+    while found := [
+        place + len(end) for place, end in zip(places, EVENT_ENDS, strict=True) if place >= 0
+    ]:
+        stop = min(found)
+        yield data[start:stop]
+        start = stop
+        places = [
+            data.find(end, start) if 0 <= place < start else place
+            for place, end in zip(places, EVENT_ENDS, strict=True)
+        ]
 
 
 def _find_last_end(data: bytes | bytearray, start: int) -> int:

@@ -9,12 +9,13 @@ from agentd.core import sse
 from agentd.core.errors import TooLarge
 from agentd.llm.conversation import ReplyEvent, ReplyFinished, SupplierError
 from agentd.llm.dialects.half_characters import HalfCharacterDecoder, may_hold_halves
+from agentd.llm.upstream.protocol import BODY_LIMIT
 
 Fields: TypeAlias = Mapping[str, Any]
 """A JSON object of a supplier. Nothing in it can be relied on: ask with the functions below."""
 
-EVENT_LIMIT = sse.MAX_EVENT_SIZE
-"""Bytes of one event; the last one of the Responses API holds the whole reply."""
+EVENT_LIMIT = BODY_LIMIT
+"""Bytes of one event: an event may be a whole reply, and hold pictures of many megabytes."""
 
 _DONE = "[DONE]"
 

@@ -231,6 +231,17 @@ def test_rubbish_is_passed_on(dialect, pieces):
     assert isinstance(tap.end, SupplierError)
 
 
+def test_a_picture_of_many_megabytes_is_no_endless_event():
+    part = {"inlineData": {"mimeType": "image/png", "data": "A" * 24 * 2**20}}
+    counts = {"promptTokenCount": 7, "candidatesTokenCount": 2000, "totalTokenCount": 2007}
+    shown = build_gemini_piece([part], finishReason="STOP", usageMetadata=counts)
+    stream = encode_chunks(shown)
+    pieces = [stream[at : at + 2**18] for at in range(0, len(stream), 2**18)]
+    passed, tap = observe("gemini", pieces, close=False)
+    assert passed == stream
+    assert (tap.usage, tap.end) == (Usage(input=7, output=2000), ReplyFinished("end"))
+
+
 @EACH
 def test_an_endless_event_makes_deaf_and_is_passed_on(dialect):
     piece = b"data: " + b"x" * (EVENT_LIMIT // 4)
