@@ -7,8 +7,9 @@ crash leaves half done is finished at the next start, what a conflict does by as
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Collection, Iterable
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Collection, Iterable
+from functools import partial
+from typing import Protocol, TypeVar
 
 from msgspec import Struct
 
@@ -18,6 +19,8 @@ from agentd.chats.repository import ChatRepository
 from agentd.core.errors import AgentdError, BadRequest, suggest_name
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 AT_ONCE = 100
 """Chats whose labels are changed at a time: their records share the disk's syncs."""
@@ -83,6 +86,7 @@ class LabelService:
         self._book = book
         self._intent = intent
         self._relabelling = asyncio.Lock()
+        """Held from the look at the list to the end of what is done by it: see ``_run_to_end``."""
 
     async def finish_interrupted(self) -> None:
         """Finish what a crash interrupted; where that fails, the next start tries again."""
@@ -108,28 +112,37 @@ class LabelService:
 
     async def create(self, label: Label) -> None:
         """Add a label; ``Conflict`` when its name is taken."""
-        await self._book.add(label)
+        await self._run_to_end(partial(self._book.add, label))
 
     async def change(self, name: str, new_name: str | None, color: str | None, by: str) -> Label:
         """Change the name or colour; the chats with the label get the new name."""
+        return await self._run_to_end(partial(self._change, name, new_name, color, by))
+
+    async def _change(self, name: str, new_name: str | None, color: str | None, by: str) -> Label:
         listed = await self._book.get_labels()
         index = find_index(listed, name)
         old = listed[index]
         new = Label(new_name or name, old.color if color is None else color)
         require_unused_name(listed[:index] + listed[index + 1 :], new.name)
         if new.name != name:
-            await self._run_to_end(LabelChange(name, new, by))
+            await self._apply_recorded(LabelChange(name, new, by))
         elif new != old:
             await self._book.change(name, new)
         return new
 
     async def delete(self, name: str, by: str) -> None:
         """Delete a label, and remove it from all chats."""
+        await self._run_to_end(partial(self._delete, name, by))
+
+    async def _delete(self, name: str, by: str) -> None:
         find_index(await self._book.get_labels(), name)
-        await self._run_to_end(LabelChange(name, None, by))
+        await self._apply_recorded(LabelChange(name, None, by))
 
     async def assign(self, name: str, chats: Collection[int], by: str, *, bear: bool) -> None:
         """Add or remove a label of these chats; ``NotFound`` before any is changed."""
+        await self._run_to_end(partial(self._assign, name, chats, by, bear=bear))
+
+    async def _assign(self, name: str, chats: Collection[int], by: str, *, bear: bool) -> None:
         listed = await self._book.get_labels()
         if bear:
             find_index(listed, name)
@@ -149,6 +162,9 @@ class LabelService:
 
         Labels it already has may stay, listed or not.
         """
+        return await self._run_to_end(partial(self._set_labels, chat_id, names, by))
+
+    async def _set_labels(self, chat_id: int, names: Collection[str], by: str) -> tuple[str, ...]:
         borne = self._chats.get_summary(chat_id).labels
         known = [label.name for label in await self._book.get_labels()]
         for place, name in enumerate(names):
@@ -159,19 +175,26 @@ class LabelService:
         _require_room(len(wanted))
         return await self._editing.change_labels(chat_id, by, add=wanted, remove=borne)
 
-    async def _run_to_end(self, change: LabelChange) -> None:
-        """Complete a change, even if its caller disconnects meanwhile."""
-        await asyncio.shield(asyncio.ensure_future(self._apply_recorded(change)))
+    async def _run_to_end(self, change: Callable[[], Awaitable[T]]) -> T:
+        """Complete a change, even if its caller disconnects meanwhile; one at a time.
+
+        What it found in the list is true until it ends: no other takes the name that chats get.
+        """
+
+        async def run_alone() -> T:
+            async with self._relabelling:
+                return await change()
+
+        return await asyncio.shield(asyncio.ensure_future(run_alone()))
 
     async def _apply_recorded(self, change: LabelChange) -> None:
-        async with self._relabelling:
-            await self._intent.write(change)
-            try:
-                await self._apply(change)
-            except AgentdError:  # the caller gets the error, and may retry
-                await self._intent.clear()
-                raise
+        await self._intent.write(change)
+        try:
+            await self._apply(change)
+        except AgentdError:  # the caller gets the error, and may retry
             await self._intent.clear()
+            raise
+        await self._intent.clear()
 
     async def _apply(self, change: LabelChange) -> None:
         add = [change.label.name] if change.label else []

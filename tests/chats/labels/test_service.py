@@ -1,0 +1,95 @@
+"""Changes of labels at the same time: each finds what the one before it left."""
+
+import asyncio
+
+import pytest
+
+from agentd.chats.commands import ChatCommands
+from agentd.chats.labels.model import Label
+from agentd.chats.labels.service import LabelService
+from agentd.chats.labels.store import LabelChangeFile, LabelFile
+from agentd.chats.service import NewChat
+from agentd.core.errors import Conflict, NotFound
+from tests.conftest import ME, Services, running_services
+
+pytestmark = pytest.mark.gen_test
+
+
+def build_labels(services: Services) -> LabelService:
+    layout, chats = services.layout, services.chats._chats
+    return LabelService(chats, ChatCommands(chats), LabelFile(layout), LabelChangeFile(layout))
+
+
+async def create_labelled_chat(services: Services, labels: LabelService, name: str) -> int:
+    chat = (await services.chats.create(NewChat(), ME)).id
+    await labels.create(Label(name))
+    await labels.assign(name, [chat], ME, bear=True)
+    return chat
+
+
+async def test_a_rename_that_is_refused_leaves_the_chats_their_label(layout):
+    async with running_services(layout) as services:
+        labels = build_labels(services)
+        chats = [await create_labelled_chat(services, labels, name) for name in ("a", "b")]
+        results = await asyncio.gather(
+            *(labels.change(name, "taken", None, ME) for name in ("a", "b")),
+            return_exceptions=True,
+        )
+        assert results[0] == Label("taken")
+        assert isinstance(results[1], Conflict)
+        borne = [services.chats.get_summary(chat).labels for chat in chats]
+        assert borne == [("taken",), ("b",)]
+
+
+async def test_a_name_that_is_created_during_a_rename_is_taken(layout):
+    async with running_services(layout) as services:
+        labels = build_labels(services)
+        chat = await create_labelled_chat(services, labels, "a")
+        results = await asyncio.gather(
+            labels.change("a", "b", None, ME), labels.create(Label("b")), return_exceptions=True
+        )
+        assert isinstance(results[1], Conflict)
+        assert await labels.list_with_counts() == [(Label("b"), 1)]
+        assert services.chats.get_summary(chat).labels == ("b",)
+
+
+async def test_of_two_renames_of_a_label_the_second_finds_it_no_more(layout):
+    async with running_services(layout) as services:
+        labels = build_labels(services)
+        await create_labelled_chat(services, labels, "a")
+        results = await asyncio.gather(
+            *(labels.change("a", name, None, ME) for name in ("b", "c")), return_exceptions=True
+        )
+        assert isinstance(results[1], NotFound)
+        assert await labels.list_with_counts() == [(Label("b"), 1)]
+
+
+@pytest.mark.parametrize("renamed_first", [True, False])
+async def test_a_rename_loses_no_colour_that_was_set_at_the_same_time(layout, renamed_first):
+    async with running_services(layout) as services:
+        labels = build_labels(services)
+        await create_labelled_chat(services, labels, "a")
+        changes = [labels.change("a", "b", None, ME), labels.change("a", None, "#cc0000", ME)]
+        results = await asyncio.gather(
+            *(changes if renamed_first else reversed(changes)), return_exceptions=True
+        )
+        [(label, _)] = await labels.list_with_counts()
+        if renamed_first:
+            assert isinstance(results[1], NotFound)
+            assert label == Label("b")
+        else:
+            assert label == Label("b", "#cc0000")
+
+
+async def test_a_label_is_not_given_to_a_chat_while_it_goes(layout):
+    async with running_services(layout) as services:
+        labels = build_labels(services)
+        await create_labelled_chat(services, labels, "a")
+        other = (await services.chats.create(NewChat(), ME)).id
+        results = await asyncio.gather(
+            labels.delete("a", ME),
+            labels.assign("a", [other], ME, bear=True),
+            return_exceptions=True,
+        )
+        assert isinstance(results[1], NotFound)
+        assert services.chats.get_summary(other).labels == ()
