@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.daemon import Serving, until
-from tests.ui.support import Person
+from tests.ui.support import Person, hold_requests
 
 from playwright.sync_api import Page, expect  # isort: skip
 
@@ -118,3 +118,33 @@ def test_what_waits_for_a_restart_says_so(ada: Person, file: Path) -> None:
     setting = page.locator(".setting", has=page.get_by_label("Port", exact=True))
     expect(setting).to_contain_text("Waits for a restart")
     until(lambda: "port: 8099" in file.read_text())
+
+
+def test_what_is_no_number_is_refused_and_stays(ada: Person, file: Path) -> None:
+    before = file.read_text()
+    page = ada.open("/settings/agent")
+    card = page.get_by_role("region", name="Turns", exact=True)
+    card.get_by_label("Turn steps").fill("9O")
+    card.get_by_role("button", name="Save").click()
+    expect(card.get_by_role("alert")).to_contain_text("turn_steps: this is not a number")
+    expect(card.get_by_label("Turn steps")).to_have_value("9O")
+    assert file.read_text() == before
+
+
+def test_what_is_typed_while_a_card_is_saved_stays(ada: Person, file: Path) -> None:
+    page = ada.open("/settings/agent")
+    card = page.get_by_role("region", name="Turns", exact=True)
+    steps = card.get_by_label("Turn steps")
+    steps.fill("91")
+    held = hold_requests(page, "**/api/settings/set")
+    card.get_by_role("button", name="Save").click()
+    until(lambda: page.evaluate("true") and held)
+    steps.fill("912")
+    held.pop().continue_()
+    page.unroute("**/api/settings/set")
+    expect(page.locator(".toast", has_text="Saved")).to_be_visible()
+    expect(steps).to_have_value("912")
+    expect(card.locator(".other")).to_have_count(0)
+    expect(card.locator("footer")).to_contain_text("1 not saved")
+    save_card(page, "Turns")
+    assert "turn_steps: 912  # many" in file.read_text()

@@ -111,3 +111,23 @@ def test_about_tells_the_version_and_the_engines(ada: Person) -> None:
     engines = page.get_by_role("region", name="Engines")
     for name in ("offline", "codex", "claude-code", "acp"):
         expect(engines.locator("code", has_text=name).first).to_be_visible()
+
+
+def test_a_size_that_is_no_number_is_refused_and_stays(ada: Person, site: Serving) -> None:
+    page = ada.open("/settings/models")
+    page.get_by_role("button", name="Add a model").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label(re.compile("^Name")).fill("sized")
+    dialog.get_by_label(re.compile("^Model")).fill("sized")
+    dialog.get_by_label(re.compile("^Supplier")).select_option("none")
+    for label in ("Context", "Longest reply"):
+        dialog.get_by_label(label).fill("200k")
+        dialog.get_by_role("button", name="Add", exact=True).click()
+        expect(dialog.get_by_role("alert")).to_contain_text(f"{label}: this is not a number")
+        expect(dialog.get_by_label(label)).to_have_value("200k")
+        dialog.get_by_label(label).fill("200000")
+    dialog.get_by_role("button", name="Add", exact=True).click()
+    expect(find_row(page, "sized")).to_contain_text("200,000 tokens")
+    choose_from_menu(page, "sized", "Remove")
+    page.get_by_role("dialog").get_by_role("button", name="Remove").click()
+    expect(find_row(page, "sized")).to_have_count(0)

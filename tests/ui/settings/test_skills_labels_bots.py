@@ -5,6 +5,7 @@ from collections.abc import ItemsView, Iterator
 from pathlib import Path
 from typing import Any, cast
 from unittest.mock import ANY
+from urllib.parse import quote
 
 import pytest
 
@@ -67,6 +68,29 @@ def test_the_focus_stays_in_a_list_that_is_read_again(ada: Person, client: Clien
     client.post("/api/chat-labels", {"name": "while-focused", "color": "#2f9a63"})
     expect(page.locator("li", has_text="while-focused")).to_be_visible()
     expect(page.get_by_role("button", name="Actions for bug")).to_be_focused()
+
+
+def test_a_filter_stays_when_its_list_changes(ada: Person, client: Client) -> None:
+    names = [f"filtered {number}" for number in range(14)]
+    for name in names:
+        client.post("/api/chat-labels", {"name": name, "color": "#2f9a63"})
+    page = ada.open("/settings/labels")
+    field = page.get_by_label("Filter labels")
+    rows = page.locator(".rows > li")
+    field.fill("filtered 1")
+    expect(rows).to_have_count(5)
+    for left in (4, 3):
+        page.get_by_role("button", name=re.compile("^Actions for filtered 1")).first.click()
+        page.get_by_role("menuitem", name="Delete").click()
+        page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+        expect(rows).to_have_count(left)
+        expect(field).to_have_value("filtered 1")
+    field.focus()
+    client.post("/api/chat-labels", {"name": "filtered 1 more", "color": "#2f9a63"})
+    expect(rows).to_have_count(4)
+    expect(field).to_be_focused()
+    for name in (*names[2:10], "filtered 0", "filtered 12", "filtered 13", "filtered 1 more"):
+        client.delete(f"/api/chat-labels/{quote(name)}")
 
 
 def test_a_label_is_added_renamed_in_its_chats_and_deleted(ada: Person, client: Client) -> None:

@@ -6,7 +6,7 @@ import { count, counted, usd } from "../core/money.js";
 import { link } from "../core/router.js";
 import { signal } from "../core/signals.js";
 import { toast } from "../parts/toast.js";
-import { card, failureLine, longList } from "../settings/frame.js";
+import { card, failureLine, listView, longList } from "../settings/frame.js";
 
 /**
  * @typedef {{ model: string, title: string, context: number | null, maxOutput: number | null, models: string[],
@@ -24,6 +24,7 @@ export function offeredCard(name, done) {
   const busy = signal(false);
   /** @type {import("../core/signals.js").Signal<ReadonlySet<string>>} */
   const picked = signal(new Set());
+  const view = listView();
   /** @param {() => Promise<void>} action */
   const attempt = async (action) => {
     if (busy.peek()) return;
@@ -57,7 +58,7 @@ export function offeredCard(name, done) {
     picked.value = names;
   };
   const list = (/** @type {Offered[]} */ items) => items.length
-    ? longList(items, (one) => `${one.model} ${one.title}`, offeredRow, "models")
+    ? longList(items, (one) => `${one.model} ${one.title}`, offeredRow, "models", view)
     : el("p", { class: "none" }, "It lists no models.");
   return card({ title: "Models the supplier offers",
     text: "Asks the supplier for its own list. Picked models are created under the supplier's names, " +

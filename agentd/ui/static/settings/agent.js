@@ -7,7 +7,7 @@ import { loaded } from "../parts/frame.js";
 import { toast } from "../parts/toast.js";
 import { ruleList } from "./approval_rules.js";
 import { card, failureLine, follow, settingsPage } from "./frame.js";
-import { settingRow, valueOf } from "./setting_row.js";
+import { settingRow, textOf, valueOf } from "./setting_row.js";
 
 /** @typedef {import("./setting_row.js").Setting} Setting */
 
@@ -63,23 +63,31 @@ function settingsCard({ title, text, names }, settings) {
     const changes = {};
     failed.value = null;
     busy.value = true;
+    const sent = drafts.peek();
     try {
-      for (const [name, draft] of drafts.peek()) {
+      for (const [name, draft] of sent) {
         const setting = settings.peek().find((one) => one.name === name);
         if (setting) changes[name] = valueOf(setting, draft.text);
       }
-      await send(changes);
+      await send(changes, sent);
     } catch (error) {
       failed.value = error;
     }
     busy.value = false;
   }
 
-  /** @param {Record<string, unknown>} changes */
-  async function send(changes) {
+  /**
+   * @param {Record<string, unknown>} changes
+   * @param {typeof drafts.value} sent what was typed of them until now; what is typed from now on is kept
+   */
+  async function send(changes, sent) {
     const answer = await post("/api/settings/set", changes);
     settings.value = settings.peek().map((one) => answer.settings.find((/** @type {Setting} */ next) => next.name === one.name) ?? one);
-    drafts.value = new Map([...drafts.peek()].filter(([name]) => !(name in changes)));
+    const isSaved = (/** @type {string} */ name, /** @type {string} */ text) => name in changes && sent.get(name)?.text === text;
+    drafts.value = new Map([...drafts.peek()].filter(([name, { text }]) => !isSaved(name, text)).map(([name, draft]) => {
+      const setting = name in changes ? settings.peek().find((one) => one.name === name) : undefined;
+      return [name, setting ? { ...draft, base: textOf(setting) } : draft];
+    }));
     const waits = answer.settings.filter((/** @type {Setting} */ one) => one.waits).map((/** @type {Setting} */ one) => one.name);
     toast(waits.length ? `Saved; ${waits.join(", ")} waits for a restart` : "Saved");
   }
@@ -88,7 +96,7 @@ function settingsCard({ title, text, names }, settings) {
   async function clear(name) {
     failed.value = null;
     try {
-      await send({ [name]: null });
+      await send({ [name]: null }, drafts.peek());
     } catch (error) {
       failed.value = error;
     }

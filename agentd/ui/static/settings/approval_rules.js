@@ -4,13 +4,14 @@ import { may, post } from "../core/api.js";
 import { el } from "../core/el.js";
 import { computed } from "../core/signals.js";
 import { toast, toastError } from "../parts/toast.js";
-import { longList } from "./frame.js";
+import { listView, longList } from "./frame.js";
 
 /** @typedef {import("./setting_row.js").Setting} Setting */
 /** @typedef {import("../api.d.ts").ApprovalRule} Rule */
 
 /** @param {import("../core/signals.js").Signal<readonly Setting[]>} settings */
 export function ruleList(settings) {
+  const view = listView();
   const rules = computed(() => /** @type {Rule[]} */ (settings.value.find((one) => one.name === "approval_rules")?.next ?? []));
 
   /** @param {number} at */
@@ -31,7 +32,7 @@ export function ruleList(settings) {
         ? el("button", { class: "btn small", changes: "administrator", "aria-label": `Remove the rule ${text}`,
           onclick: () => void remove(at) }, "Remove")
         : null),
-    "rules") : null));
+    "rules", view) : null));
 }
 
 /** @param {readonly Rule[]} rules */

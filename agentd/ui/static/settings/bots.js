@@ -8,7 +8,7 @@ import { confirm, openDialog } from "../parts/dialog.js";
 import { emptyState, loaded } from "../parts/frame.js";
 import { menuButton } from "../parts/menu.js";
 import { toast, toastError } from "../parts/toast.js";
-import { card, failureLine, follow, labelled, longList, sendForm, settingsPage, whoMay } from "./frame.js";
+import { card, failureLine, follow, labelled, listView, longList, sendForm, settingsPage, whoMay } from "./frame.js";
 
 /**
  * @typedef {{ id: string, title: string, enabled: boolean, running: boolean, pollingError: string | null, token: string,
@@ -19,6 +19,7 @@ import { card, failureLine, follow, labelled, longList, sendForm, settingsPage, 
 /** @returns {import("../core/router.js").Page} */
 export function page() {
   if (!may("administrator")) return settingsPage("Bots", card({ title: "Bots" }, whoMay("administrator")));
+  const view = listView();
   const read = loaded(() => get("/api/bots"), show);
   const reload = () => void read.reload();
   follow(["botsUpdate", "chatDeleted"], reload);
@@ -36,7 +37,7 @@ export function page() {
     return el("div", null,
       problems.map((problem) => el("div", { class: "inside" }, failureLine(new Error(problem)))),
       bots.length
-        ? longList(bots, (bot) => `${bot.id} ${bot.title}`, botRow, "bots")
+        ? longList(bots, (bot) => `${bot.id} ${bot.title}`, botRow, "bots", view)
         : emptyState("bot", "No bots yet",
           "Get a token from @BotFather in Telegram, and your own number from @userinfobot: a bot obeys only the people that you name."));
   }

@@ -56,6 +56,11 @@ export function follow(events, hear) {
   onEnd(() => ends.forEach((end) => end()));
 }
 
+/** What of a long list is looked at: made once, where the list is made anew whenever it is read again. */
+export function listView() {
+  return { wanted: signal(""), shown: signal(AT_ONCE) };
+}
+
 /**
  * A list that may be long: it is filtered, and shown a hundred rows at a time.
  * @template T
@@ -63,15 +68,14 @@ export function follow(events, hear) {
  * @param {(item: T) => string} textOf what the filter looks at
  * @param {(item: T) => HTMLElement} row
  * @param {string} noun such as `keys`
+ * @param {ReturnType<typeof listView>} view
  */
-export function longList(items, textOf, row, noun) {
-  const wanted = signal("");
-  const shown = signal(AT_ONCE);
-  const found = () => items.filter((item) => textOf(item).toLowerCase().includes(wanted.value.toLowerCase()));
+export function longList(items, textOf, row, noun, { wanted, shown }) {
+  const found = () => items.filter((item) => textOf(item).toLowerCase().includes(wanted.value.trim().toLowerCase()));
   return el("div", null,
-    items.length > FILTER_FROM
+    items.length > FILTER_FROM || wanted.peek()
       ? el("input", { class: "input filter", type: "search", placeholder: `Filter ${items.length} ${noun}`, "aria-label": `Filter ${noun}`,
-        oninput: (/** @type {any} */ event) => (wanted.value = event.target.value.trim()) })
+        value: wanted.peek(), oninput: (/** @type {any} */ event) => (wanted.value = event.target.value) })
       : null,
     el("ul", { class: "rows" }, () => found().slice(0, shown.value).map(row)),
     () => found().length > shown.value
@@ -92,7 +96,7 @@ export function labelled(label, input, hint) {
 
 /**
  * A form that sends something, and says in place what the daemon has against it.
- * @param {{ action: string, class?: string, danger?: boolean, oncancel?: () => void, send: () => Promise<unknown> }} options
+ * @param {{ action: Single, class?: string, danger?: boolean, oncancel?: () => void, send: () => Promise<unknown> }} options
  * @param {...Single} content
  */
 export function sendForm({ action, danger = false, oncancel, send, ...rest }, ...content) {
@@ -117,6 +121,16 @@ export function sendForm({ action, danger = false, oncancel, send, ...rest }, ..
     el("footer", null,
       oncancel ? el("button", { class: "btn", type: "button", onclick: oncancel }, "Cancel") : null,
       el("button", { class: danger ? "btn danger" : "btn main", changes: "viewer", disabled: () => busy.value }, action)));
+}
+
+/**
+ * A number that was typed.
+ * @param {string} typed
+ * @param {string} label of its field
+ */
+export function numberOf(typed, label) {
+  if (!Number.isFinite(Number(typed))) throw new ApiError(422, "input", `${label}: this is not a number`);
+  return Number(typed);
 }
 
 /** @param {unknown} error */

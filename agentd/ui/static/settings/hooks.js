@@ -7,7 +7,7 @@ import { confirm } from "../parts/dialog.js";
 import { emptyState, loaded } from "../parts/frame.js";
 import { loadStyle } from "../parts/stylesheet.js";
 import { toastError } from "../parts/toast.js";
-import { card, decisionState, failureLine, follow, longList, makerOf, settingsPage, whoMay } from "./frame.js";
+import { card, decisionState, failureLine, follow, listView, longList, makerOf, settingsPage, whoMay } from "./frame.js";
 
 await loadStyle("hooks");
 
@@ -20,6 +20,7 @@ await loadStyle("hooks");
 /** @returns {import("../core/router.js").Page} */
 export function page() {
   if (!may("administrator")) return settingsPage("Hooks", card({ title: "Hooks" }, whoMay("administrator")));
+  const [view, filesView] = [listView(), listView()];
   const read = loaded(() => get("/api/hooks"), show);
   const reload = () => void read.reload();
   follow(["hooksUpdate", "settingsUpdate"], reload);
@@ -34,7 +35,7 @@ export function page() {
       },
         problems.map((problem) => el("div", { class: "inside" }, failureLine(new Error(problem)))),
         hooks.length
-          ? longList(hooks, textOf, ownRow, "hooks")
+          ? longList(hooks, textOf, ownRow, "hooks", view)
           : emptyState("play", "No hooks yet", "They are written in hooks.yml of the configuration, in Claude Code’s format.")),
       workspace.files.length || workspace.problems.length ? workspaceCard(workspace) : null,
     ];
@@ -49,7 +50,8 @@ export function page() {
         : "A person is asked before the hooks of a file run for the first time, and again when they change.",
     },
       problems.map((problem) => el("div", { class: "inside" }, failureLine(new Error(problem)))),
-      longList(files, (file) => `${file.source} ${file.hooks.map(textOf).join(" ")}`, (file) => fileRow(file, ignored), "files"));
+      longList(files, (file) => `${file.source} ${file.hooks.map(textOf).join(" ")}`, (file) => fileRow(file, ignored), "files",
+        filesView));
   }
 
   /** @param {File} file @param {boolean} ignored */

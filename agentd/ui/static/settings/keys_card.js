@@ -9,7 +9,7 @@ import { emptyState, loaded } from "../parts/frame.js";
 import { menuButton } from "../parts/menu.js";
 import { showOnce } from "../parts/show_once.js";
 import { toast, toastError } from "../parts/toast.js";
-import { card, failureLine, follow, labelled, longList, makerOf, sendForm } from "./frame.js";
+import { card, failureLine, follow, labelled, listView, longList, makerOf, sendForm } from "./frame.js";
 
 /**
  * @typedef {{ name: string, created: string, lastUsed: string | null, revoked: boolean, createdBy: string,
@@ -20,9 +20,10 @@ const EXAMPLE = `curl -H "X-API-Key: $AGENTD_KEY" \\\n  ${location.origin}/api/r
 
 /** The card, which follows the keys. */
 export function keysCard() {
+  const view = listView();
   const read = loaded(() => get("/api/keys"), ({ keys, problem }) => el("div", null,
     problem ? el("div", { class: "inside" }, failureLine(new Error(problem))) : null,
-    keys.length ? longList(keys, (key) => `${key.name} ${key.createdBy}`, keyRow, "keys") : problem ? null : nothing()));
+    keys.length ? longList(keys, (key) => `${key.name} ${key.createdBy}`, keyRow, "keys", view) : problem ? null : nothing()));
   follow(["keysUpdate"], () => void read.reload());
   return card({
     title: "Access keys",

@@ -8,15 +8,16 @@ import { emptyState, loaded } from "../parts/frame.js";
 import { menuButton } from "../parts/menu.js";
 import { toastError } from "../parts/toast.js";
 import { colorDot, colorField } from "./colors.js";
-import { card, follow, labelled, longList, sendForm, settingsPage } from "./frame.js";
+import { card, follow, labelled, listView, longList, sendForm, settingsPage } from "./frame.js";
 
 /** @typedef {{ name: string, color: string, chats: number }} Label */
 
 /** @returns {import("../core/router.js").Page} */
 export function page() {
   const mayChange = may("manager");
+  const view = listView();
   const read = loaded(() => get("/api/chat-labels"), ({ labels }) => (labels.length
-    ? longList(labels, (label) => label.name, labelRow, "labels")
+    ? longList(labels, (label) => label.name, labelRow, "labels", view)
     : emptyState("tag", "No labels yet", "A label sorts chats by what they are about, such as bug or docs.",
       mayChange ? addButton() : null)));
   const reload = () => void read.reload();

@@ -10,7 +10,7 @@ import { menuButton } from "../parts/menu.js";
 import { loadStyle } from "../parts/stylesheet.js";
 import { toast, toastError } from "../parts/toast.js";
 import { joinWords } from "./command_line.js";
-import { card, decisionState, failureLine, follow, longList, makerOf, settingsPage, whoMay } from "./frame.js";
+import { card, decisionState, failureLine, follow, listView, longList, makerOf, settingsPage, whoMay } from "./frame.js";
 import { at, editServer, tryOut } from "./mcp_server_dialogs.js";
 
 await loadStyle("mcp_servers");
@@ -25,6 +25,7 @@ await loadStyle("mcp_servers");
 /** @returns {import("../core/router.js").Page} */
 export function page() {
   if (!may("administrator")) return settingsPage("MCP servers", card({ title: "MCP servers" }, whoMay("administrator")));
+  const [view, projectView] = [listView(), listView()];
   const read = loaded(() => get("/api/mcp-servers"), show);
   const reload = () => void read.reload();
   follow(["mcpServersUpdate", "settingsUpdate"], reload);
@@ -43,7 +44,7 @@ export function page() {
         problems.map((problem) => el("div", { class: "inside" }, failureLine(new Error(problem)))),
         servers.length
           ? longList(/** @type {Server[]} */ (servers), (one) => `${one.name} ${launchOf(one)}`,
-            (one) => serverRow(one, states[one.name]), "servers")
+            (one) => serverRow(one, states[one.name]), "servers", view)
           : emptyState("plug", "No MCP servers yet", "A server is a program that agentd starts, or an address that it calls.")),
       project.servers.length || project.problems.length ? projectCard(project, states) : null,
     ];
@@ -81,7 +82,8 @@ export function page() {
           "and again when its entry changes.",
     },
       problems.map((problem) => el("div", { class: "inside" }, failureLine(new Error(problem)))),
-      longList(servers, (one) => `${one.name} ${one.launch}`, (one) => projectRow(one, states[one.name], ignored), "decisions"));
+      longList(servers, (one) => `${one.name} ${one.launch}`, (one) => projectRow(one, states[one.name], ignored), "decisions",
+        projectView));
   }
 
   /** @param {ProjectServer} one @param {State | undefined} state @param {boolean} ignored */

@@ -5,7 +5,7 @@ import { el } from "../core/el.js";
 import { signal } from "../core/signals.js";
 import { openDialog } from "../parts/dialog.js";
 import { toast, toastError } from "../parts/toast.js";
-import { labelled, sendForm } from "./frame.js";
+import { labelled, numberOf, sendForm } from "./frame.js";
 
 /**
  * @typedef {{ name: string, engine: string, model: string, supplier: string, effort: string, context: number | null,
@@ -100,8 +100,8 @@ function read(inputs, before) {
   if (engine === "offline") return wish;
   for (const field of ["model", "supplier", "effort"]) if (value(field)) wish[field] = value(field);
   if (engine !== "native" && value("command")) wish.command = value("command").split("\n").map((word) => word.trim()).filter(Boolean);
-  if (value("context")) wish.context = Number(value("context"));
-  if (value("maxOutput")) wish.max_output = Number(value("maxOutput"));
+  if (value("context")) wish.context = numberOf(value("context"), "Context");
+  if (value("maxOutput")) wish.max_output = numberOf(value("maxOutput"), "Longest reply");
   const search = inputs["webSearch"];
   if (engine === "native" && search instanceof HTMLInputElement && search.checked) {
     wish.web_search = true;

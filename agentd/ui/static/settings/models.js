@@ -9,13 +9,14 @@ import { emptyState, loaded } from "../parts/frame.js";
 import { menuButton } from "../parts/menu.js";
 import { toast, toastError } from "../parts/toast.js";
 import { tightWindows, windowsText } from "../parts/usage_limits.js";
-import { card, failureLine, follow, longList, settingsPage } from "./frame.js";
+import { card, failureLine, follow, listView, longList, settingsPage } from "./frame.js";
 import { editModel } from "./model_form.js";
 
 /** @typedef {import("./model_form.js").ListedModel} ListedModel */
 
 /** @returns {import("../core/router.js").Page} */
 export function page() {
+  const view = listView();
   const read = loaded(() => get("/api/models"), show);
   const reload = () => void read.reload();
   follow(["modelsUpdate", "engineUpdate"], reload);
@@ -40,7 +41,7 @@ export function page() {
           el("a", { href: link("/settings/configuration") }, "Show all problems"))
         : null,
       found.models.length
-        ? longList(found.models, (model) => `${model.name} ${model.engine} ${model.model} ${model.supplier}`, modelRow, "models")
+        ? longList(found.models, (model) => `${model.name} ${model.engine} ${model.model} ${model.supplier}`, modelRow, "models", view)
         : emptyState("cube", "No models yet",
           "The built-in offline engine lists, reads, searches and runs commands. A model, or an installed coding agent, does the rest.",
           isAdmin

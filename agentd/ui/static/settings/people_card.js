@@ -6,7 +6,7 @@ import { confirm, openDialog } from "../parts/dialog.js";
 import { emptyState, loaded } from "../parts/frame.js";
 import { menuButton } from "../parts/menu.js";
 import { toast, toastError } from "../parts/toast.js";
-import { card, labelled, longList, sendForm } from "./frame.js";
+import { card, labelled, listView, longList, sendForm } from "./frame.js";
 import { showSessionsOf } from "./sessions_card.js";
 
 /** @typedef {{ name: string, role: "viewer" | "manager" | "administrator" }} Person */
@@ -17,8 +17,9 @@ const MAY = { viewer: "reads", manager: "works with chats", administrator: "ever
 
 /** The card, for administrators. */
 export function peopleCard() {
+  const view = listView();
   const read = loaded(() => get("/api/users"), ({ users }) => (users.length
-    ? longList(users, (person) => `${person.name} ${person.role}`, personRow, "people")
+    ? longList(users, (person) => `${person.name} ${person.role}`, personRow, "people", view)
     : emptyState("people", "Nobody has a password yet", "Add yourself first; one-time codes go on working.")));
   const { reload } = read;
   return card({

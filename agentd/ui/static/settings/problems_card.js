@@ -4,7 +4,7 @@ import { get } from "../core/api.js";
 import { dot, el } from "../core/el.js";
 import { counted } from "../core/money.js";
 import { loaded } from "../parts/frame.js";
-import { card, follow, longList } from "./frame.js";
+import { card, follow, listView, longList } from "./frame.js";
 
 /** Events after which a file may say something else. */
 const EVENTS = ["settingsUpdate", "modelsUpdate", "skillsUpdate", "botsUpdate", "labelsUpdate", "keysUpdate",
@@ -12,7 +12,8 @@ const EVENTS = ["settingsUpdate", "modelsUpdate", "skillsUpdate", "botsUpdate", 
 
 /** The card; it follows the files while one edits them. */
 export function problemsCard() {
-  const read = loaded(() => get("/api/settings/all"), ({ problems }) => (problems.length ? found(problems) : fine()));
+  const view = listView();
+  const read = loaded(() => get("/api/settings/all"), ({ problems }) => (problems.length ? found(problems, view) : fine()));
   follow(EVENTS, () => void read.reload());
   return card({
     title: "Files and problems",
@@ -25,11 +26,14 @@ function fine() {
   return el("div", { class: "inside" }, el("p", { class: "state good" }, dot("good"), "No problem in any file"));
 }
 
-/** @param {readonly { where: string, line: number, what: string }[]} problems */
-function found(problems) {
+/**
+ * @param {readonly { where: string, line: number, what: string }[]} problems
+ * @param {ReturnType<typeof listView>} view
+ */
+function found(problems, view) {
   return el("div", null,
     el("p", { class: "none state bad" }, dot("bad"), counted(problems.length, "problem")),
     longList(problems, (one) => `${one.where} ${one.what}`, (one) => el("li", null,
       el("span", { class: "problem-at" }, one.line ? `${one.where}, line ${one.line}` : one.where),
-      el("small", { class: "bad" }, one.what)), "problems"));
+      el("small", { class: "bad" }, one.what)), "problems", view));
 }

@@ -7,7 +7,7 @@ import { agoTime, fullTime } from "../core/time.js";
 import { openDialog } from "../parts/dialog.js";
 import { loaded } from "../parts/frame.js";
 import { toast, toastError } from "../parts/toast.js";
-import { card, follow, longList } from "./frame.js";
+import { card, follow, listView, longList } from "./frame.js";
 
 /**
  * @typedef {{ id: string, device: string, address: string, createdAt: string, usedAt: string, expiresAt: string,
@@ -37,8 +37,9 @@ export function showSessionsOf(name) {
 
 /** @param {string} path */
 function sessionList(path) {
+  const view = listView();
   const read = loaded(() => get(path), ({ sessions }) => (sessions.length
-    ? longList(sessions, (one) => `${one.device} ${one.address}`, row, "logins")
+    ? longList(sessions, (one) => `${one.device} ${one.address}`, row, "logins", view)
     : el("p", { class: "none" }, "Not signed in anywhere.")));
   return read;
 

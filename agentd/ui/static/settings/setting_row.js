@@ -3,6 +3,7 @@
 import { may } from "../core/api.js";
 import { el } from "../core/el.js";
 import { computed } from "../core/signals.js";
+import { numberOf } from "./frame.js";
 
 /**
  * @typedef {{ name: string, value: unknown, next: unknown, waits: boolean, file: unknown, default: unknown, source: string,
@@ -26,7 +27,7 @@ function kindOf({ schema }) {
  * What is in the field for what the next start has in force.
  * @param {Setting} setting
  */
-function textOf(setting) {
+export function textOf(setting) {
   const value = setting.next;
   if (value === null || value === undefined) return "";
   const kind = kindOf(setting);
@@ -44,7 +45,7 @@ export function valueOf(setting, text) {
   const kind = kindOf(setting);
   const typed = text.trim();
   if (kind === "lines") return typed ? typed.split("\n").map((line) => line.trim()).filter(Boolean) : [];
-  if (kind === "number") return typed === "" ? null : Number(typed);
+  if (kind === "number") return typed === "" ? null : numberOf(typed, setting.name);
   if (kind === "money") return typed === "" ? null : typed;
   if (kind !== "json") return text;
   if (!typed) return setting.default;

@@ -7,7 +7,7 @@ import { emptyState, loaded } from "../parts/frame.js";
 import { menuButton } from "../parts/menu.js";
 import { toast, toastError } from "../parts/toast.js";
 import { colorDot, colorField } from "./colors.js";
-import { card, failureLine, follow, longList, sendForm, settingsPage } from "./frame.js";
+import { card, failureLine, follow, listView, longList, sendForm, settingsPage } from "./frame.js";
 
 /** @typedef {{ name: string, description: string, source: string, color: string, default: boolean }} Skill */
 /** @typedef {{ skills: Skill[], default: string, problems: { where: string, line: number, what: string }[] }} Found */
@@ -16,6 +16,7 @@ import { card, failureLine, follow, longList, sendForm, settingsPage } from "./f
 export function page() {
   /** @type {Skill[]} */
   let known = [];
+  const view = listView();
   const read = loaded(() => get("/api/skills"), show);
   const reload = () => void read.reload();
   follow(["skillsUpdate"], reload);
@@ -31,7 +32,7 @@ export function page() {
       found.problems.map((problem) => el("div", { class: "inside" },
         failureLine(new Error(`${problem.where}${problem.line ? `, line ${problem.line}` : ""}: ${problem.what}`)))),
       found.skills.length
-        ? longList(found.skills, (skill) => `${skill.name} ${skill.description}`, skillRow, "skills")
+        ? longList(found.skills, (skill) => `${skill.name} ${skill.description}`, skillRow, "skills", view)
         : emptyState("spark", "No skills yet",
           "A skill is a folder in the folder skills beside agentd.yml, with a SKILL.md: a name, a description, and instructions."));
   }
