@@ -173,6 +173,8 @@ def person(
     size: tuple[int, int] = DESK,
     theme: str = "light",
     workers: bool = False,
+    language: str | None = None,
+    time_zone: str | None = None,
 ) -> Iterator[Person]:
     """A browser with an administrator's login; its errors fail the test."""
     token = serving.administrator().headers["Authorization"].removeprefix("Bearer ")
@@ -183,6 +185,8 @@ def person(
         has_touch=size == PHONE,
         reduced_motion="reduce",
         service_workers="allow" if workers else "block",
+        locale=language,
+        timezone_id=time_zone,
     )
     try:
         context.add_cookies(

@@ -121,8 +121,11 @@ export function countdown(milliseconds) {
   return minutes < 60 ? `${minutes}:${rest}` : `${Math.floor(minutes / 60)}:${String(minutes % 60).padStart(2, "0")}:${rest}`;
 }
 
-/** @param {Date} at */
-function daysAgo(at) {
+/**
+ * How many midnights ago a moment was.
+ * @param {Date} at
+ */
+export function daysAgo(at) {
   const midnight = new Date(now());
   midnight.setHours(0, 0, 0, 0);
   const then = new Date(at);

@@ -3,7 +3,7 @@
 import { get, post } from "../core/api.js";
 import { el, icon } from "../core/el.js";
 import { link, query, setQuery } from "../core/router.js";
-import { computed, effect, signal, untracked } from "../core/signals.js";
+import { computed, signal } from "../core/signals.js";
 import { agoTime, fullTime } from "../core/time.js";
 import { confirm } from "../parts/dialog.js";
 import { emptyState } from "../parts/frame.js";
@@ -36,13 +36,7 @@ export const page = forAdministrators("Changes", () => {
       cursor = found.next;
     } while (cursor && items.length < most.peek());
     return { items, next: cursor };
-  }, { events: ["gatewayConfigUpdate", "modelsUpdate"] });
-  let isFirst = true;
-  effect(() => {
-    void resource.value;
-    if (!isFirst) untracked(() => void reading.reload());
-    isFirst = false;
-  });
+  }, { events: ["gatewayConfigUpdate", "modelsUpdate"], asked: () => resource.value });
   /** @type {HTMLSelectElement} */
   const choose = el("select", { class: "input report-name", "aria-label": "What was changed",
     onchange: () => setQuery({ resource: choose.value }) },

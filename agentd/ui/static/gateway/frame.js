@@ -104,10 +104,13 @@ function isCurrent(to) {
  * What is read, read again while requests are recorded, and why it could not be.
  * @template T
  * @param {(abort: AbortSignal) => Promise<T>} read
- * @param {{ every?: number, events?: readonly string[] }} [options]
- *   `every`: the least time between two reads after requests, in ms; 0: never
+ * @param {{ every?: number, events?: readonly string[], asked?: () => unknown }} [options]
+ *   `every`: the least time between two reads after requests, in ms; 0: never. `asked`: what is read for, such as filters;
+ *   it is read again when that changes, and what was read for something else is not left as if it answered this
  */
-export function following(read, { every = 0, events = [] } = {}) {
+export function following(read, { every = 0, events = [], asked = () => "" } = {}) {
+  const question = computed(() => JSON.stringify(asked()));
+  let answered = "";
   const value = signal(/** @type {T | null} */ (null));
   const problem = signal(/** @type {unknown} */ (null));
   let abort = new AbortController();
@@ -116,14 +119,17 @@ export function following(read, { every = 0, events = [] } = {}) {
   async function reload() {
     abort.abort();
     const ours = (abort = new AbortController());
+    const wanted = question.peek();
     try {
       const answer = await read(ours.signal);
       if (ours.signal.aborted) return;
+      answered = wanted;
       if (JSON.stringify(answer) !== JSON.stringify(value.peek())) value.value = answer;
       problem.value = null;
     } catch (error) {
       if (ours.signal.aborted) return;
       if (!(error instanceof ApiError)) reportError(error);
+      if (wanted !== answered) value.value = null;
       if (!(error instanceof ApiError && error.passing && value.peek() !== null)) problem.value = error;
     }
   }
@@ -140,7 +146,10 @@ export function following(read, { every = 0, events = [] } = {}) {
     abort.abort();
     ends.forEach((end) => end());
   });
-  void reload();
+  effect(() => {
+    void question.value;
+    untracked(() => void reload());
+  });
   return { value, problem, reload };
 }
 
@@ -171,8 +180,9 @@ export function shown(reading, show) {
  * @template T
  * @param {() => T} read
  * @param {(value: T) => Single} render
+ * @param {() => boolean} [waits] whether it stays as it is for now, as while something in it is not saved
  */
-export function part(read, render) {
+export function part(read, render, waits = () => false) {
   const value = signal(untracked(read));
   let latest = value.peek();
   let isMade = false;
@@ -184,6 +194,7 @@ export function part(read, render) {
   });
   effect(() => {
     const next = (latest = read());
+    if (waits()) return;
     if (JSON.stringify(next) === JSON.stringify(value.peek())) return;
     void untouched(node).then(() => {
       if (next === latest) value.value = next;

@@ -4,11 +4,11 @@ import { address, get } from "../core/api.js";
 import { el, icon } from "../core/el.js";
 import { count, counted } from "../core/money.js";
 import { link } from "../core/router.js";
-import { computed, effect, untracked } from "../core/signals.js";
+import { computed } from "../core/signals.js";
 import { barList } from "../parts/chart.js";
 import { emptyState } from "../parts/frame.js";
 import { following, forAdministrators, gatewayFrame, part, requestsLink, shown } from "./frame.js";
-import { spanChooser, spanOf } from "./range.js";
+import { learnZone, spanChooser, spanOf } from "./range.js";
 import { filterPills, filtersOf } from "./report_filters.js";
 
 /** @typedef {{ day: string, key: string, title: string, rule: string, count: number }} Leak */
@@ -20,13 +20,11 @@ export const page = forAdministrators("Leaks", () => {
   const span = spanOf(30);
   const narrowed = filtersOf(FILTERED);
   const asked = computed(() => ({ from: span.value.from, to: span.value.to, ...narrowed.value, limit: MOST }));
-  const reading = following((abort) => get("/api/agent/leaks", asked.peek(), abort), { every: 5000 });
-  let first = true;
-  effect(() => {
-    void asked.value;
-    if (!first) untracked(() => void reading.reload());
-    first = false;
-  });
+  const reading = following(async (abort) => {
+    const found = await get("/api/agent/leaks", asked.peek(), abort);
+    learnZone(found.zone);
+    return found;
+  }, { every: 5000, asked: () => asked.value });
   return {
     title: "Leaks",
     body: gatewayFrame({ title: "Leaks", actions: [

@@ -4,7 +4,7 @@ import { get } from "../core/api.js";
 import { dot, el, icon } from "../core/el.js";
 import { counted } from "../core/money.js";
 import { link, query, setQuery } from "../core/router.js";
-import { computed, effect, signal, untracked } from "../core/signals.js";
+import { computed, signal } from "../core/signals.js";
 import { agoTime, fullTime } from "../core/time.js";
 import { emptyState } from "../parts/frame.js";
 import { card } from "../settings/frame.js";
@@ -35,14 +35,7 @@ export const page = forAdministrators("Service log", () => {
       dropped = found.dropped;
     } while (cursor && items.length < most.peek());
     return { items, next: cursor, dropped };
-  }, { every: 5000, events: ["gatewayConfigUpdate", "checkStep"] });
-  const key = computed(() => JSON.stringify(filters.value));
-  let isFirst = true;
-  effect(() => {
-    void key.value;
-    if (!isFirst) untracked(() => void reading.reload());
-    isFirst = false;
-  });
+  }, { every: 5000, events: ["gatewayConfigUpdate", "checkStep"], asked: () => filters.value });
   return {
     title: "Service log",
     body: gatewayFrame({ title: "Service log", narrow: true },

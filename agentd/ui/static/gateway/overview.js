@@ -25,12 +25,8 @@ const SPEND_AGAIN = 15_000;
 const ROWS = 8;
 
 export const page = forAdministrators("Overview", () => {
-  const reading = following(readOverview, { every: AGAIN, events: ["modelsUpdate", "gatewayConfigUpdate", "gatewayAlertUpdate"] });
-  let of = limitsShown();
-  effect(() => {
-    if (of !== limitsShown()) untracked(() => void reading.reload());
-    of = limitsShown();
-  });
+  const reading = following(readOverview,
+    { every: AGAIN, events: ["modelsUpdate", "gatewayConfigUpdate", "gatewayAlertUpdate"], asked: limitsShown });
   return {
     title: "Gateway",
     body: gatewayFrame({ title: "Overview", actions: [

@@ -4,11 +4,19 @@ import { el } from "../core/el.js";
 import { query, setQuery } from "../core/router.js";
 import { computed, signal } from "../core/signals.js";
 import { now } from "../core/time.js";
-import { addDays } from "./frame.js";
+import { addDays, dayIn } from "./frame.js";
 
 /** @typedef {{ days: number, from: string, to: string }} Span `days` 0: chosen by hand */
 
 export const SPANS = /** @type {const} */ ([1, 7, 30, 90]);
+
+/** The time zone of the days of reports, once an answer has told it. */
+const zone = signal("UTC");
+
+/** @param {string | undefined} name what an answer says of its days */
+export function learnZone(name) {
+  if (name && Intl.supportedValuesOf?.("timeZone").includes(name)) zone.value = name;
+}
 
 /** @param {string | null} text */
 function parseDay(text) {
@@ -25,7 +33,7 @@ export function spanOf(usual) {
     if (from && to && from <= to) return /** @type {Span} */ ({ days: 0, from, to });
     const given = Number(query.value.get("days"));
     const days = SPANS.find((one) => one === given) ?? usual;
-    const today = new Date(now()).toISOString().slice(0, 10);
+    const today = dayIn(now(), zone.value);
     return /** @type {Span} */ ({ days, from: addDays(today, 1 - days), to: today });
   });
 }
@@ -45,7 +53,7 @@ export function spanChooser(span, usual) {
     value: () => span.value[name],
     onchange: (/** @type {Event} */ event) => {
       const value = /** @type {HTMLInputElement} */ (event.target).value;
-      if (!value) return;
+      if (!parseDay(value)) return; // a year is typed digit by digit
       const { from, to } = span.peek();
       const days = { from, to, [name]: value };
       if (days.from > days.to) days.from = days.to = value;

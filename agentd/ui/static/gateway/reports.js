@@ -4,13 +4,13 @@ import { get } from "../core/api.js";
 import { el } from "../core/el.js";
 import { count, usd } from "../core/money.js";
 import { link, navigate, query, setQuery } from "../core/router.js";
-import { computed, effect, signal, untracked } from "../core/signals.js";
+import { computed, signal } from "../core/signals.js";
 import { barList, chartCard } from "../parts/chart.js";
 import { compact, shortSeconds, wholeUsd } from "../parts/figures.js";
 import { emptyState } from "../parts/frame.js";
 import { following, forAdministrators, gatewayFrame, part, requestsLink, shown } from "./frame.js";
 import { forecast, limitsLink, placeOf, requestsOf, windowWords } from "./overview_data.js";
-import { spanChooser, spanOf } from "./range.js";
+import { learnZone, spanChooser, spanOf } from "./range.js";
 import { csvButton } from "./report_csv.js";
 import { filterPills, filtersOf } from "./report_filters.js";
 
@@ -113,17 +113,11 @@ export const page = forAdministrators("Reports", (params) => {
     let found = null;
     do {
       const next = await get(path, { ...asked.peek(), limit: AT_ONCE, cursor: found?.next }, abort);
+      learnZone(next.zone);
       found = found ? { ...next, items: [...found.items, ...next.items] } : next;
     } while (found.next && found.items.length < most.peek());
     return found;
-  }, { every: 10_000 });
-  const key = computed(() => JSON.stringify(asked.value));
-  let isFirst = true;
-  effect(() => {
-    void key.value;
-    if (!isFirst) untracked(() => void reading.reload());
-    isFirst = false;
-  });
+  }, { every: 10_000, asked: () => asked.value });
   const more = () => {
     most.value += AT_ONCE;
     void reading.reload();

@@ -105,7 +105,9 @@ export function requestLog(filters, isReading, from = [""]) {
   const older = () => run(async () => {
     const last = pages.peek().at(-1);
     if (!last?.next) return;
-    const next = [...pages.peek(), await read(last.next)];
+    const page = await read(last.next);
+    if (pages.peek().at(-1)?.next !== last.next) return; // newer rows were shown meanwhile, in place of these pages
+    const next = [...pages.peek(), page];
     const dropped = next.slice(0, Math.max(0, next.length - MOST_PAGES));
     if (dropped.length) above.value = [...above.peek(), ...dropped.map((page) => page.cursor)];
     pages.value = next.slice(-MOST_PAGES);
@@ -114,6 +116,7 @@ export function requestLog(filters, isReading, from = [""]) {
     const cursor = above.peek().at(-1);
     if (cursor === undefined) return;
     const page = await read(cursor);
+    if (above.peek().at(-1) !== cursor) return;
     above.value = above.peek().slice(0, -1);
     pages.value = [page, ...pages.peek()].slice(0, MOST_PAGES);
   });

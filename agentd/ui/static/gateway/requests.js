@@ -6,7 +6,7 @@ import { list } from "../core/list.js";
 import { count, usd } from "../core/money.js";
 import { link, navigate, query, setQuery } from "../core/router.js";
 import { computed, effect, scope, signal, untracked } from "../core/signals.js";
-import { fullTime, shortTime } from "../core/time.js";
+import { daysAgo, fullTime, shortTime } from "../core/time.js";
 import { compact, shortSeconds } from "../parts/figures.js";
 import { emptyState, failure } from "../parts/frame.js";
 import { addKeys } from "../parts/keys.js";
@@ -189,8 +189,6 @@ function row(one, at, show) {
 /** @param {string} moment */
 function timeOf(moment) {
   const at = new Date(moment);
-  const short = shortTime(moment);
-  return /^(now|\d+ m|\d\d:\d\d)$/.test(short) && at.toDateString() === new Date().toDateString()
-    ? clock.format(at)
-    : `${short === clock.format(at).slice(0, 5) ? "yesterday" : short} ${clock.format(at)}`;
+  const days = daysAgo(at);
+  return days <= 0 ? clock.format(at) : `${days === 1 ? "yesterday" : shortTime(moment)} ${clock.format(at)}`;
 }

@@ -21,28 +21,30 @@ const AT_ONCE = 100;
 export function resourceList({ resource, noun, row, empty, every = 0, events = [], also, head, batch }) {
   const name = signal(query.peek().get("name") ?? "");
   const most = signal(AT_ONCE);
+  /** What is looked for, once one has stopped typing. */
+  const wanted = signal(name.peek());
   const readRows = async (/** @type {AbortSignal} */ abort) => {
     /** @type {T[]} */
     const items = [];
     let cursor = "";
     do {
-      const page = await get(`/api/agent/${resource}`, { limit: AT_ONCE, cursor, name: name.peek() }, abort);
+      const page = await get(`/api/agent/${resource}`, { limit: AT_ONCE, cursor, name: wanted.peek() }, abort);
       items.push(...page.items);
       cursor = page.next;
     } while (cursor && items.length < most.peek());
-    return { items, next: cursor, name: name.peek() };
+    return { items, next: cursor, name: wanted.peek() };
   };
   const reading = following(async (abort) => {
     const [rows, more] = await Promise.all([readRows(abort), also?.(abort)]);
     return { ...rows, more };
-  }, { every, events });
+  }, { every, events, asked: () => wanted.value });
   const picked = batch ? selection({ ...batch, resource, reload: () => void reading.reload() }) : null;
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   let soon;
   const find = (/** @type {Event} */ event) => {
     name.value = /** @type {HTMLInputElement} */ (event.target).value.trim();
     clearTimeout(soon);
-    soon = setTimeout(() => void reading.reload(), 200);
+    soon = setTimeout(() => (wanted.value = name.peek()), 200);
   };
   const filter = el("input", { class: "input filter", type: "search", value: name.peek(), placeholder: `Find ${noun} by name`,
     "aria-label": `Find ${noun} by name`, oninput: find });
