@@ -114,8 +114,10 @@ function appendDynamic(parent, child) {
   /** @type {ChildNode[]} */
   let shown = [];
   effect(() => {
+    const made = child();
+    if (shown.length === 1 && shown[0] === made && made === end.previousSibling) return undefined; // moved, it would lose the focus
     const fragment = document.createDocumentFragment();
-    append(fragment, [child()]);
+    append(fragment, [made]);
     const next = [...fragment.childNodes];
     return unlessPressed(shown, () => {
       for (const node of shown) if (!next.includes(node)) node.remove();

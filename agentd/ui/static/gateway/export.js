@@ -148,11 +148,11 @@ function backfill(days, done) {
         : "There was nothing to send");
       done();
     };
-    return [el("div", { class: "loaded" }, () => sendForm({
-      action: plan.value?.days.length ? `Send ${counted(plan.value.days.length, "day")}` : "Plan",
+    return [el("div", { class: "loaded" }, sendForm({
+      action: () => (plan.value?.days.length ? `Send ${counted(plan.value.days.length, "day")}` : "Plan"),
       oncancel: () => close(), send: () => (plan.peek()?.days.length ? send() : look()),
     }, el("div", { class: "form-grid" }, labelled("First day (UTC)", from), labelled("Last day, included", to)),
-    plan.value ? planned(plan.value) : el("p", { class: "quiet" }, "This shows what would be sent, and sends nothing.")))];
+    () => (plan.value ? planned(plan.value) : el("p", { class: "quiet" }, "This shows what would be sent, and sends nothing."))))];
   });
 }
 

@@ -16,9 +16,12 @@ import { rowEditor, rowsToText, textToRows } from "./row_editor.js";
  *   initial?: string, rows?: import("./row_editor.js").RowKind }} Field
  *   `name`: its path, such as `limits.day`; `when`: whether it is shown
  * @typedef {{ node: HTMLElement, changes: () => any, all: () => any, value: (name: string) => string,
- *   set: (name: string, text: string) => void, fill: (name: string, value: unknown) => void,
- *   version: import("../core/signals.js").ReadonlySignal<number> }} Form
- *   `set`, `fill`: write a field, as text or as the API has it; `version`: changes with each input
+ *   set: (name: string, text: string) => void, fill: (name: string, value: unknown) => void, take: (now: any) => Difference[],
+ *   sending: () => () => void, version: import("../core/signals.js").ReadonlySignal<number> }} Form
+ *   `set`, `fill`: write a field, as text or as the API has it; `version`: changes with each input; `take`: go on from what it is
+ *   now, which fields show that were not changed here, and return those that were changed both here and there; `sending`: returns
+ *   what tells that the present texts were saved
+ * @typedef {{ field: Field, theirs: string, yours: string }} Difference
  */
 
 /** @typedef {{ set: Record<string, unknown>, default: Record<string, unknown>, remove: string[] }} Parameters */
@@ -114,6 +117,7 @@ export function resourceForm(fields, before) {
   const inputs = new Map();
   /** @type {Map<string, ReturnType<typeof rowEditor>>} */
   const editors = new Map();
+  /** What the fields show of `before`. */
   const first = new Map(fields.map((field) => [field.name, toText(field, at(before, field.name))]));
   const value = (/** @type {string} */ name) => {
     const input = inputs.get(name);
@@ -149,8 +153,23 @@ export function resourceForm(fields, before) {
     editors.get(name)?.refresh();
     oninput();
   };
+  const take = (/** @type {any} */ now) => {
+    before = now;
+    return fields.flatMap((field) => {
+      const [was, theirs, yours] = [first.get(field.name), toText(field, at(now, field.name)), value(field.name)];
+      first.set(field.name, theirs);
+      if (theirs === was || theirs === yours) return [];
+      if (yours !== was) return [{ field, theirs, yours }];
+      set(field.name, theirs);
+      return [];
+    });
+  };
+  const sending = () => {
+    const sent = fields.map(({ name }) => /** @type {const} */ ([name, value(name)]));
+    return () => sent.forEach(([name, text]) => first.set(name, text));
+  };
   return {
-    node, value, version, set,
+    node, value, version, set, take, sending,
     fill: (name, given) => {
       const field = fields.find((one) => one.name === name);
       if (field) set(name, toText(field, given));
@@ -288,6 +307,7 @@ export async function editDialog({ title, path, fields, done, finish = (changes)
  * @param {any} before
  * @param {any} now
  * @param {Form} form
+ * @returns {Difference[]}
  */
 function differences(fields, before, now, form) {
   return fields.flatMap((field) => {
@@ -297,10 +317,11 @@ function differences(fields, before, now, form) {
 }
 
 /**
- * @param {ReturnType<typeof differences>} found
+ * What was changed both here and elsewhere, side by side.
+ * @param {readonly Difference[]} found
  * @param {Form} form
  */
-function conflict(found, form) {
+export function conflict(found, form) {
   return el("div", { class: "conflict" }, failureLine(new Error("Somebody changed it meanwhile. Choose, and save again.")),
     el("table", null, el("thead", null, el("tr", null, ["", "Yours", "Theirs"].map((head) => el("th", { scope: "col" }, head)))),
       el("tbody", null, found.map(({ field, theirs, yours }) =>

@@ -4,7 +4,7 @@ import { post } from "../core/api.js";
 import { dot, el, icon } from "../core/el.js";
 import { counted } from "../core/money.js";
 import { link } from "../core/router.js";
-import { signal } from "../core/signals.js";
+import { computed, signal } from "../core/signals.js";
 import { toast } from "../parts/toast.js";
 import { card, labelled, sendForm } from "../settings/frame.js";
 import { forAdministrators, gatewayFrame } from "./frame.js";
@@ -57,18 +57,20 @@ export const page = forAdministrators("Import", () => {
     found !== null && found.channels.length + found.models.length + found.budgets.length > 0;
   const act = () => (plan.peek() && !isNew(plan.peek()) ? Promise.resolve() : send());
   const action = () => (isNew(plan.value) ? `Create ${countWords(/** @type {Plan} */ (plan.value))}` : "Plan");
+  const isDone = computed(() => Boolean(plan.value?.change));
+  const form = sendForm({ action, class: "card-form", send: act },
+    el("div", { class: "inside stack" },
+      el("div", { class: "form-grid" }, labelled("File", file, "Or paste its content below."), labelled("Whose it is", origin)),
+      labelled("Configuration", text, "Suppliers’ keys in it are stored, and never shown again. " +
+        "Variables such as os.environ/NAME are not looked up: their channels wait, disabled, for their key."),
+      () => (plan.value ? null : el("p", { class: "quiet" }, "This shows what would be created, and changes nothing."))));
   return {
     title: "Import",
     body: gatewayFrame({ title: "Import", narrow: true },
       card({ title: "Move from another gateway",
         text: "The config.yaml of a LiteLLM proxy, or the channels or users of new-api as JSON. " +
           "What exists here stays as it is, and no key of a caller is moved." },
-        el("div", { class: "loaded" }, () => (plan.value?.change ? null : sendForm({ action: action(), class: "card-form", send: act },
-          el("div", { class: "inside stack" },
-            el("div", { class: "form-grid" }, labelled("File", file, "Or paste its content below."), labelled("Whose it is", origin)),
-            labelled("Configuration", text, "Suppliers’ keys in it are stored, and never shown again. " +
-              "Variables such as os.environ/NAME are not looked up: their channels wait, disabled, for their key."),
-            plan.value ? null : el("p", { class: "quiet" }, "This shows what would be created, and changes nothing.")))))),
+        el("div", { class: "loaded" }, () => (isDone.value ? null : form))),
       () => (plan.value ? el("div", { class: "loaded", role: "status" }, outcome(plan.value, forget)) : null)),
   };
 });

@@ -4,6 +4,7 @@ import { get } from "../core/api.js";
 import { dot, el, icon } from "../core/el.js";
 import { count, usd } from "../core/money.js";
 import { link, navigate, query, setQuery } from "../core/router.js";
+import { signal } from "../core/signals.js";
 import { emptyState } from "../parts/frame.js";
 import { menuButton } from "../parts/menu.js";
 import { card } from "../settings/frame.js";
@@ -121,17 +122,20 @@ const onePage = forAdministrators("Model", (params) => {
     const [model, channels, prices] = await Promise.all([get(at, {}, abort), readAll("channels", abort), readModelPrices(name, abort)]);
     return { prices, model: /** @type {Model} */ (model), channels: /** @type {string[]} */ (channels.map((one) => one.name)) };
   }, { events: EVENTS });
+  const reload = () => void reading.reload();
+  const unsaved = signal(false);
   const again = () => {
+    unsaved.value = false;
     reading.value.value = null;
-    void reading.reload();
+    reload();
   };
   return {
     title: name,
     body: gatewayFrame({ title: name, back: "/gateway/models", narrow: true }, shown(reading, (latest) => el("div", { class: "loaded" },
-      part(() => latest.value.model, (model) => aboutCard(model, again)),
-      part(() => ({ routes: latest.value.model.routes, channels: latest.value.channels }), ({ routes, channels }) =>
-        routesCard(at, routes, channels, again)),
-      part(() => latest.value.prices, (prices) => cataloguePricesCard(prices, name, again)),
+      part(() => latest.value.model, (model) => aboutCard(model, reload)),
+      part(() => latest.value.model.routes, (routes) => routesCard(at, routes, () => latest.value.channels, unsaved, again),
+        () => unsaved.value),
+      part(() => latest.value.prices, (prices) => cataloguePricesCard(prices, name, reload)),
       checkPanel({ path: `${at}/check`, channel: () => firstChannel(latest.peek().model), paid: true,
         text: "The first route, step by step. Only “with a paid request” costs something." })))),
   };

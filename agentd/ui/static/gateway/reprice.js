@@ -41,13 +41,13 @@ function repriceCard() {
   return card({ title: "Reprice recorded requests",
     text: "For prices that were wrong or not known when requests were made. Each request keeps the cost that it had first; " +
       "reports and limits count the new one. “Changes” undoes it, until they are repriced again." },
-    el("div", { class: "loaded" }, () => sendForm({
-      action: plan.value?.changed ? `Reprice ${counted(plan.value.changed, "request")}` : "Plan", class: "card-form",
+    el("div", { class: "loaded" }, sendForm({
+      action: () => (plan.value?.changed ? `Reprice ${counted(plan.value.changed, "request")}` : "Plan"), class: "card-form",
       send: () => (plan.peek()?.changed ? apply() : look()),
     }, el("div", { class: "inside stack" },
       el("div", { class: "form-grid" }, labelled("First day (UTC)", from), labelled("Last day, included", to, "At most 92 days at once."),
         labelled("By", prices, "What the catalogue does not list is priced by present prices.")),
-      plan.value ? planned(plan.value) : el("p", { class: "quiet" }, "This shows what would change, and changes nothing.")))));
+      () => (plan.value ? planned(plan.value) : el("p", { class: "quiet" }, "This shows what would change, and changes nothing."))))));
 }
 
 /** @param {Difference} plan */

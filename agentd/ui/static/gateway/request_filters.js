@@ -2,6 +2,7 @@
 
 import { el, icon } from "../core/el.js";
 import { setQuery } from "../core/router.js";
+import { computed, effect, onEnd, signal } from "../core/signals.js";
 import { openDialog } from "../parts/dialog.js";
 import { toastError } from "../parts/toast.js";
 import { labelled } from "../settings/frame.js";
@@ -29,14 +30,21 @@ const WORDS = /** @type {Record<string, (value: string) => [string, string]>} */
 export function filterBar(filters, nameOf) {
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   let soon;
+  const typed = signal(filters.peek()["id"] ?? "");
   const find = (/** @type {Event} */ event) => {
-    const value = /** @type {HTMLInputElement} */ (event.target).value.trim();
+    typed.value = /** @type {HTMLInputElement} */ (event.target).value;
     clearTimeout(soon);
-    soon = setTimeout(() => setQuery({ id: value, open: null }), 250);
+    soon = setTimeout(() => setQuery({ id: typed.peek().trim(), open: null }), 250);
   };
+  onEnd(() => clearTimeout(soon)); // the address is another page's then
+  const id = computed(() => filters.value["id"] ?? "");
+  effect(() => {
+    const given = id.value; // another one after "Clear all"
+    if (typed.peek().trim() !== given) typed.value = given;
+  });
   return el("div", { class: "filters", role: "search", "aria-label": "Filters" },
     el("label", { class: "field" }, icon("search"), el("input", {
-      class: "bare", type: "search", placeholder: "Request id…", "aria-label": "Part of the request id", value: filters.peek()["id"] ?? "",
+      class: "bare", type: "search", placeholder: "Request id…", "aria-label": "Part of the request id", value: () => typed.value,
       spellcheck: "false", oninput: find,
     })),
     () => Object.entries(filters.value).filter(([name]) => name !== "id").map(([name, value]) => {

@@ -5,7 +5,7 @@ import { ApiError } from "../core/api.js";
 import { el, icon } from "../core/el.js";
 import { list } from "../core/list.js";
 import { usd } from "../core/money.js";
-import { computed, signal } from "../core/signals.js";
+import { computed, effect, signal } from "../core/signals.js";
 import { openDialog } from "../parts/dialog.js";
 import { menuButton } from "../parts/menu.js";
 import { toast } from "../parts/toast.js";
@@ -78,15 +78,19 @@ export function sharesOf(rows) {
 /**
  * @param {string} path of the model
  * @param {readonly Route[]} routes
- * @param {readonly string[]} channels
+ * @param {() => readonly string[]} channels
+ * @param {import("../core/signals.js").Signal<boolean>} unsaved whether something in it is not saved
  * @param {() => void} done
  */
-export function routesCard(path, routes, channels, done) {
+export function routesCard(path, routes, channels, unsaved, done) {
   const before = toRows(routes);
   const saved = JSON.stringify(toRoutes(before));
   const rows = signal(/** @type {readonly Row[]} */ (before));
   const shares = computed(() => sharesOf(rows.value));
   const isChanged = computed(() => JSON.stringify(toRoutes(rows.value)) !== saved);
+  effect(() => {
+    unsaved.value = isChanged.value;
+  });
   const failed = signal(/** @type {unknown} */ (null));
   const change = (/** @type {number} */ id, /** @type {Partial<Row>} */ fields) => {
     rows.value = rows.peek().map((row) => (row.id === id ? { ...row, ...fields } : row));
@@ -135,13 +139,16 @@ export function routesCard(path, routes, channels, done) {
         () => (share.value === null ? null : el("label", { class: "weight" }, el("span", null, `${Math.round((share.value ?? 0) * 100)} %`),
           el("input", { class: "input", inputmode: "numeric", "aria-label": `Weight of ${row.peek().channel}`, value: row.peek().weight,
             onchange: (/** @type {Event} */ event) => {
-              const weight = Math.trunc(Number(/** @type {HTMLInputElement} */ (event.target).value));
-              change(id, { weight: Number.isFinite(weight) ? Math.max(0, Math.min(1000, weight)) : 1 });
+              const input = /** @type {HTMLInputElement} */ (event.target);
+              const typed = Math.trunc(Number(input.value));
+              const weight = Number.isFinite(typed) ? Math.max(0, Math.min(1000, typed)) : row.peek().weight;
+              input.value = String(weight);
+              change(id, { weight });
             } }))),
         menuButton({ class: "btn plain icon small", "aria-label": `Actions for the route through ${row.peek().channel}` },
           [icon("more")], () => [
             { label: "Edit", icon: "pencil", changes: "administrator",
-              onselect: () => void editRoute(row.peek(), channels, (fields) => change(id, fields)) },
+              onselect: () => void editRoute(row.peek(), channels(), (fields) => change(id, fields)) },
             position.peek() > 0 && (row.peek().alike
               ? { label: "Try it after the one above", changes: "administrator", onselect: () => change(id, { alike: false }) }
               : { label: "Share with the one above, by weight", changes: "administrator", onselect: () => change(id, { alike: true }) }),
@@ -186,13 +193,13 @@ export function routesCard(path, routes, channels, done) {
     }, { once: true });
   }
 
-  const add = () => editRoute(null, channels, (fields) => {
+  const add = () => editRoute(null, channels(), (fields) => {
     rows.value = [...rows.peek(), { id: ++ids, channel: "", model: "", weight: 1, prices: null, alike: false, ...fields }];
   });
   return card({
     title: "Routes", text: "The channels that serve it, tried in this order; channels of the same priority are chosen by weight.",
     actions: [
-      el("button", { class: "btn", changes: "administrator", disabled: !channels.length, onclick: () => void add() },
+      el("button", { class: "btn", changes: "administrator", disabled: () => !channels().length, onclick: () => void add() },
         icon("plus"), "Add a route"),
     ],
   }, body,

@@ -1,12 +1,12 @@
 /** The settings of the gateway (`proxy.yml`), each with its purpose, and its licence. */
 
-import { ApiError, call, callTagged, get, put } from "../core/api.js";
+import { call, callTagged, get, put } from "../core/api.js";
 import { dot, el, icon } from "../core/el.js";
-import { signal } from "../core/signals.js";
+import { effect, signal, untracked } from "../core/signals.js";
 import { fullTime } from "../core/time.js";
 import { toast } from "../parts/toast.js";
 import { card, failureLine, labelled, sendForm } from "../settings/frame.js";
-import { resourceForm } from "./form.js";
+import { conflict, resourceForm } from "./form.js";
 import { following, forAdministrators, gatewayFrame, part, shown } from "./frame.js";
 import { rateFields } from "./price_fields.js";
 
@@ -79,8 +79,7 @@ export const page = forAdministrators("Gateway settings", () => {
         ? card({ title: "Problems in proxy.yml" },
           el("div", { class: "inside" }, problems.map((/** @type {string} */ problem) => failureLine(new Error(problem)))))
         : null),
-      CARDS.map((one) => part(() => valuesOf(latest.value.settings, one.fields()), (values) =>
-        settingsCard(one, values, latest.peek().settings, reload)))))),
+      CARDS.map((one) => settingsCard(one, () => latest.value.settings, reload))))),
   };
 });
 
@@ -101,30 +100,50 @@ function valuesOf(settings, fields) {
 }
 
 /**
+ * A card that stays while others change settings: what is typed in it is kept, and its other fields show what was changed.
  * @param {typeof CARDS[number]} about
- * @param {any} values
- * @param {Setting[]} settings
+ * @param {() => Setting[]} settings
  * @param {() => void} reload
  */
-function settingsCard({ id, title, text, fields }, values, settings, reload) {
+function settingsCard({ id, title, text, fields }, settings, reload) {
+  const first = untracked(settings);
   const described = fields().map((field) => ({
-    ...field, hint: field.hint ?? settings.find((one) => one.name === field.name)?.description ?? "",
+    ...field, hint: field.hint ?? first.find((one) => one.name === field.name)?.description ?? "",
   }));
-  const form = resourceForm(described, values);
+  const form = resourceForm(described, valuesOf(first, described));
+  const others = signal(/** @type {import("./form.js").Difference[]} */ ([]));
+  let isSending = false;
+  /** Whether nobody else changed what was changed here, too. @param {Setting[]} now */
+  const take = (now) => {
+    const found = form.take(valuesOf(now, described));
+    if (found.length) others.value = found;
+    return !found.length;
+  };
+  effect(() => {
+    const now = settings();
+    if (!isSending) untracked(() => take(now));
+  });
   const send = async () => {
+    const { body, etag } = await callTagged("GET", "/api/agent/settings");
+    if (!take(body.settings)) return;
     const changes = form.changes();
     if (!Object.keys(changes).length) return toast("Nothing was changed");
-    const { body, etag } = await callTagged("GET", "/api/agent/settings");
-    if (JSON.stringify(valuesOf(body.settings, fields())) !== JSON.stringify(values)) {
-      reload();
-      throw new ApiError(412, "precondition", "Somebody changed these settings meanwhile", "They are shown now; make your change again.");
+    const saved = form.sending();
+    isSending = true;
+    try {
+      const answer = await call("PATCH", "/api/agent/settings", { body: changes, ifMatch: etag });
+      saved();
+      take(answer.settings);
+    } finally {
+      isSending = false;
     }
-    await call("PATCH", "/api/agent/settings", { body: changes, ifMatch: etag });
+    others.value = [];
     toast("Saved; it holds from the next request on");
     return reload();
   };
   const shownCard = card({ title, text }, el("div", { class: "loaded" },
-    sendForm({ action: "Save", class: "card-form", send }, el("div", { class: "inside" }, form.node))));
+    sendForm({ action: "Save", class: "card-form", send }, el("div", { class: "inside" }, form.node,
+      el("div", { role: "alert" }, () => (others.value.length ? conflict(others.value, form) : null))))));
   shownCard.id = `card-${id}`;
   return shownCard;
 }
@@ -164,7 +183,7 @@ function install(done) {
     licence?.holder ?? "", licence?.edition ?? "", `until ${licence ? fullTime(licence.expires) : "?"}`,
   ].join(" · ");
   return el("details", null, el("summary", null, "Install another licence"),
-    el("div", { class: "loaded" }, () => sendForm({ action: preview.value ? "Install it" : "Look at it", send, class: "licence-form" },
+    el("div", { class: "loaded" }, sendForm({ action: () => (preview.value ? "Install it" : "Look at it"), send, class: "licence-form" },
       labelled("Signed licence", token),
-      preview.value ? el("p", { role: "status", class: "with-dot" }, icon("check"), words(preview.value.licence)) : null)));
+      () => (preview.value ? el("p", { role: "status", class: "with-dot" }, icon("check"), words(preview.value.licence)) : null))));
 }

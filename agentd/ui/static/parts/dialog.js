@@ -4,13 +4,15 @@ import { el, icon } from "../core/el.js";
 import { detached } from "../core/signals.js";
 
 /**
- * Show a dialog until it is closed.
+ * Show a dialog until it is closed. One that is open already is not opened again, as by a second click on a button
+ * whose dialog first reads something.
  * @param {string} title
  * @param {(close: (value?: string) => void) => import("../core/el.js").Single[]} content
  * @param {{ wide?: boolean, plain?: boolean }} [options] `plain`: without a head of its own
  * @returns {Promise<string>} what it was closed with; empty when it was dismissed
  */
 export function openDialog(title, content, options = {}) {
+  if ([...document.querySelectorAll("dialog[open]")].some((one) => one.ariaLabel === title)) return Promise.resolve("");
   return new Promise((resolve) => {
     /** @type {HTMLDialogElement} */
     const dialog = el("dialog", { class: options.wide ? "dialog wide" : "dialog", "aria-label": title });
@@ -19,8 +21,10 @@ export function openDialog(title, content, options = {}) {
       el("button", { class: "btn plain icon small", "aria-label": "Close", onclick: () => close() }, icon("close")));
     const [inside, end] = detached(() => el("div", { class: "inside" }, options.plain ? null : head, content(close)));
     dialog.append(inside);
+    let isPressedBeside = false; // a text that is selected with the mouse may end beside the dialog
+    dialog.addEventListener("pointerdown", (event) => (isPressedBeside = event.target === dialog));
     dialog.addEventListener("click", (event) => {
-      if (event.target === dialog) close();
+      if (event.target === dialog && isPressedBeside) close();
     });
     dialog.addEventListener("close", () => {
       dialog.remove();
