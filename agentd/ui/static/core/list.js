@@ -49,10 +49,16 @@ export function list(parent, items, keyOf, render) {
     row.node.remove();
   }
 
-  /** @param {HTMLElement[]} nodes */
+  /** @param {HTMLElement[]} nodes the one with the focus stays: moved, it would lose it, and the pointer that drags it */
   function place(nodes) {
+    const held = nodes.find((node) => node.contains(document.activeElement));
     let at = parent.firstElementChild;
     for (const node of nodes) {
+      while (node === held && at && at !== held) {
+        const next = at.nextElementSibling;
+        held.after(at);
+        at = next;
+      }
       if (node === at) at = at.nextElementSibling;
       else parent.insertBefore(node, at);
     }

@@ -3,22 +3,31 @@
  * removed. What is edited or dragged is paused on the daemon meanwhile, so it is not sent half-done.
  */
 
-import { ApiError, call, callTagged, canChange, post, remove } from "../core/api.js";
+import { ApiError, call, callTagged, canChange, post, remove, sendInOrder, session } from "../core/api.js";
 import { el, icon } from "../core/el.js";
 import { list } from "../core/list.js";
 import { counted } from "../core/money.js";
-import { computed, effect, signal } from "../core/signals.js";
+import { computed, effect, flush, signal } from "../core/signals.js";
+import { unansweredChanges } from "../core/unanswered.js";
 import { clockTime, comingTime, fullTime } from "../core/time.js";
 import { discard, outbox, send, sendAgain } from "../agent/outbox.js";
 import { menuButton } from "./menu.js";
+import { editor } from "./prompt_editor.js";
 import { toast, toastError } from "./toast.js";
 
 /** @typedef {import("../agent/chat_data.js").Prompt} Prompt */
 /** @typedef {import("../agent/chat_data.js").ChatData} ChatData */
+/** @typedef {(queue: readonly Prompt[]) => readonly Prompt[]} Change */
+/** @typedef {import("./prompt_editor.js").Edit} Edit */
 
 /** Pixels from an edge of the list within which what is dragged scrolls it, and by how many in each frame. */
 const EDGE = 24;
 const STEP = 8;
+/**
+ * What is edited, by person and chat: it goes on when one comes back to the page.
+ * @type {Map<string, import("../core/signals.js").Signal<ReadonlyMap<number, Edit>>>}
+ */
+const begun = new Map();
 
 /**
  * @param {ChatData} chat
@@ -26,38 +35,58 @@ const STEP = 8;
  */
 export function queuePanel(chat, { sendNow }) {
   const path = `/api/MessageQueue/${chat.chatId}`;
-  const editing = signal(0);
+  const whose = `${session.peek()?.user} ${chat.chatId}`;
+  /** The prompts that are edited, by their ids. */
+  const edits = begun.get(whose) ?? signal(/** @type {ReadonlyMap<number, Edit>} */ (new Map()));
+  begun.set(whose, edits);
   const folded = signal(matchMedia("(max-width: 720px)").matches);
   /** The order while one drags; null: as the daemon has it. */
   const order = signal(/** @type {readonly Prompt[] | null} */ (null));
-  const prompts = computed(() => order.value ?? chat.queue.value);
+  const unanswered = /** @type {typeof unansweredChanges<readonly Prompt[]>} */ (unansweredChanges)(path);
+  const inOrder = (/** @type {() => Promise<unknown>} */ request) => sendInOrder(path, request);
+  const shown = computed(() => unanswered.over(chat.queue.value));
+  const prompts = computed(() => order.value ?? shown.value);
   const mine = computed(() => outbox.value.filter((one) => one.chatId === chat.chatId));
   const held = computed(() => chat.work.value?.held ?? "");
 
   /**
    * Show a change at once, and take it back when the daemon refuses it.
-   * @param {readonly Prompt[]} shown
+   * @param {Change} apply
    * @param {() => Promise<any>} request
+   * @param {() => void} [again]
+   * @returns {Promise<boolean>} whether it was done
    */
-  async function change(shown, request) {
-    const before = chat.queue.peek();
-    chat.queue.value = shown;
+  async function change(apply, request, again = () => void change(apply, request, again)) {
+    let before = chat.queue.peek();
+    const send = () => {
+      before = chat.queue.peek();
+      return request();
+    };
     try {
-      const answer = await request();
-      if (answer?.prompts) chat.queue.value = answer.prompts;
+      await unanswered.send(apply, send, (answer) => {
+        if (chat.queue.peek() === before) chat.queue.value = answer?.prompts ?? apply(before); // else an event told more
+      });
+      return true;
     } catch (error) {
-      if (chat.queue.peek() === shown) chat.queue.value = before;
       if (error instanceof ApiError && error.status === 404) toast("This prompt has been sent already");
-      else toastError(error, () => void change(shown, request));
+      else toastError(error, again);
+      return false;
     }
   }
-  const replace = (/** @type {Prompt} */ prompt) => chat.queue.peek().map((one) => (one.id === prompt.id ? prompt : one));
+  /** @param {number} id @param {Partial<Prompt>} what @returns {Change} */
+  const withPrompt = (id, what) => (queue) => queue.map((one) => (one.id === id ? { ...one, ...what } : one));
 
-  const pause = (/** @type {Prompt} */ prompt, /** @type {boolean} */ isPaused) =>
-    change(replace({ ...prompt, isPaused }), () => post(`${path}/${prompt.id}/${isPaused ? "pause" : "resume"}`));
+  const indexOf = (/** @type {number} */ id) => shown.peek().findIndex((one) => one.id === id);
+  const rowOf = (/** @type {number} */ id) => /** @type {HTMLElement | null} */ (rows.querySelector(`[data-prompt="${id}"]`));
+  const menuOf = (/** @type {Element | null | undefined} */ row) =>
+    /** @type {HTMLElement | null | undefined} */ (row?.querySelector("[aria-haspopup]"));
+
+  /** @param {number} id @param {boolean} isPaused @param {() => void} [again] */
+  const pause = (id, isPaused, again) =>
+    change(withPrompt(id, { isPaused }), () => post(`${path}/${id}/${isPaused ? "pause" : "resume"}`), again);
 
   /** @param {Prompt} prompt @param {string} notBefore empty: no time */
-  const setTime = (prompt, notBefore) => change(replace({ ...prompt, notBefore: notBefore || null }), async () => {
+  const setTime = (prompt, notBefore) => change(withPrompt(prompt.id, { notBefore: notBefore || null }), async () => {
     await call("PUT", `${path}/${prompt.id}`, { body: { notBefore } });
   });
 
@@ -68,17 +97,25 @@ export function queuePanel(chat, { sendNow }) {
     if (moment) await setTime(prompt, moment);
   }
 
-  /** @param {Prompt} prompt @param {number} position @param {Promise<unknown>} [before] what is awaited first */
-  function move(prompt, position, before = Promise.resolve()) {
-    const others = chat.queue.peek().filter((one) => one.id !== prompt.id);
-    const at = Math.max(0, Math.min(position, others.length));
-    return change(others.toSpliced(at, 0, prompt), () => before.then(() => post(`${path}/${prompt.id}/move`, { position: at })));
+  /** @param {Prompt} prompt @param {number} position */
+  function move(prompt, position) {
+    const at = Math.max(0, Math.min(position, shown.peek().length - 1));
+    /** @type {Change} */
+    const apply = (queue) => {
+      const moved = queue.find((one) => one.id === prompt.id);
+      return moved ? queue.filter((one) => one !== moved).toSpliced(at, 0, moved) : queue;
+    };
+    return change(apply, () => post(`${path}/${prompt.id}/move`, { position: at }));
   }
 
   /** @param {Prompt} prompt */
   async function drop(prompt) {
-    const position = chat.queue.peek().findIndex((one) => one.id === prompt.id);
-    await change(chat.queue.peek().filter((one) => one.id !== prompt.id), () => remove(`${path}/${prompt.id}`));
+    const position = indexOf(prompt.id);
+    const dropped = change((queue) => queue.filter((one) => one.id !== prompt.id), () => remove(`${path}/${prompt.id}`),
+      () => void drop(prompt));
+    flush();
+    if (document.activeElement === document.body) menuOf(rows.children[position] ?? rows.lastElementChild)?.focus();
+    if (!await dropped) return;
     toast("Removed from the queue", { action: "Undo", onaction: () => void putBack(prompt, position).catch(toastError) });
   }
 
@@ -93,44 +130,61 @@ export function queuePanel(chat, { sendNow }) {
   }
 
   /** @param {Prompt} prompt */
-  async function edit(prompt) {
-    typed = base = prompt.prompt;
-    model = prompt.model;
-    demand = demandOf(prompt);
-    paused = prompt.isPaused;
-    editing.value = prompt.id;
-    if (!paused) await pause(prompt, true);
+  function edit(prompt) {
+    const { id } = prompt;
+    if (!edits.peek().has(id)) open(id, { prompt, typed: prompt.prompt });
+    if (!prompt.isPaused) void pause(id, true, () => edits.peek().has(id) && void pause(id, true));
+    flush();
+    rowOf(id)?.querySelector("textarea")?.focus();
   }
-  /** Of the prompt that is edited: whether it was paused before, its model, its schema, its text then, and what is typed by now. */
-  let paused = false;
-  let model = "";
-  /** @type {{ outputSchema?: object }} */
-  let demand = {};
-  let base = "";
-  let typed = "";
 
-  /** @param {Prompt} prompt @param {string} text */
-  async function finish(prompt, text) {
-    if (!canChange()) return;
-    const before = base;
-    editing.value = 0;
-    if (text && text !== before) await change(replace({ ...prompt, prompt: text }), () => rewrite(prompt.id, before, text));
-    const now = chat.queue.peek().find((one) => one.id === prompt.id);
-    if (!paused && now) await pause(now, false);
+  /** @param {number} id @param {Edit | null} now null: it is edited no more */
+  function open(id, now) {
+    const others = new Map(edits.peek());
+    if (now) others.set(id, now);
+    else others.delete(id);
+    edits.value = others;
   }
+
+  /** @param {number} id @param {Edit} edited */
+  function goOn(id, edited) {
+    const hadFocus = rowOf(id)?.contains(document.activeElement);
+    open(id, edited);
+    flush();
+    if (hadFocus) rowOf(id)?.querySelector("textarea")?.focus();
+  }
+
+  /** @param {number} id @param {string} text empty: as it was */
+  async function finish(id, text) {
+    const edited = edits.peek().get(id);
+    if (!edited || !canChange()) return;
+    const { prompt } = edited;
+    const hadFocus = rowOf(id)?.contains(document.activeElement);
+    open(id, null);
+    flush();
+    if (hadFocus) menuOf(rowOf(id))?.focus();
+    if (text && text !== prompt.prompt) {
+      const again = () => void finish(id, edits.peek().get(id)?.typed.trim() ?? "");
+      const saved = await change(withPrompt(id, { prompt: text }), () => rewrite(prompt, prompt.prompt, text), again);
+      if (!saved) return isThere(id) ? goOn(id, { prompt, typed: text }) : undefined; // paused: it is not what was to be sent
+    }
+    if (!prompt.isPaused && isThere(id)) void pause(id, false);
+  }
+  const isThere = (/** @type {number} */ id) => chat.queue.peek().some((one) => one.id === id);
 
   /**
    * Replace a text; when another has replaced it meanwhile, the person sees both, and chooses.
-   * @param {number} id
+   * @param {Prompt} prompt
    * @param {string} before what it was when one began
    * @param {string} text
    * @returns {Promise<any>}
    */
-  async function rewrite(id, before, text) {
+  async function rewrite(prompt, before, text) {
+    const { id } = prompt;
     const { body, etag } = await callTagged("GET", path);
     const now = body.prompts.find((/** @type {Prompt} */ one) => one.id === id);
     if (!now) {
-      await sentMeanwhile(before, text);
+      await sentMeanwhile(prompt, before, text);
       return body;
     }
     if (now.prompt !== before && now.prompt !== text) {
@@ -144,7 +198,7 @@ export function queuePanel(chat, { sendNow }) {
     try {
       await call("PUT", `${path}/${id}`, { body: { prompt: text }, ifMatch: etag });
     } catch (error) {
-      if (error instanceof ApiError && (error.status === 412 || error.status === 404)) return rewrite(id, now.prompt, text);
+      if (error instanceof ApiError && (error.status === 412 || error.status === 404)) return rewrite(prompt, now.prompt, text);
       throw error;
     }
     return null;
@@ -152,26 +206,28 @@ export function queuePanel(chat, { sendNow }) {
 
   /**
    * The prompt has left the queue, so it cannot be changed any more: the edited one may follow it.
+   * @param {Prompt} prompt
    * @param {string} before
    * @param {string} text
    */
-  async function sentMeanwhile(before, text) {
+  async function sentMeanwhile(prompt, before, text) {
     const { chooseVersion } = await import("./conflict.js");
     const choice = await chooseVersion({
       title: "This prompt was sent already", text: "It was sent, or removed, elsewhere while you edited it.",
       mine: { label: "Yours", text, action: "Queue mine as well" },
       theirs: { label: "What was in the queue", text: before, action: "Discard mine" },
     });
-    if (choice === "mine") void send({ chatId: chat.chatId, text, model, ...demand });
+    if (choice === "mine") void send({ chatId: chat.chatId, text, model: prompt.model, ...demandOf(prompt) });
   }
 
   const rows = el("ol", { "aria-label": "Prompts that wait" });
   list(rows, () => prompts.value, (prompt) => prompt.id, (prompt) => {
     const id = prompt.peek().id;
     const position = computed(() => prompts.value.findIndex((one) => one.id === id));
+    const edited = computed(() => edits.value.get(id));
     /** @type {HTMLLIElement} */
-    const node = el("li", { class: () => `wait${prompt.value.isPaused ? " paused" : ""}`, tabindex: -1 }, () => editing.value === id
-      ? editor(prompt.peek(), finish, (text) => (typed = text))
+    const node = el("li", { class: () => `wait${prompt.value.isPaused ? " paused" : ""}`, tabindex: -1, "data-prompt": id },
+      () => edited.value ? editor(edited.value, (text) => void finish(id, text))
       : [el("button", { class: "grip", changes: "manager", "aria-label": () => `Move prompt ${position.value + 1}: Alt and arrow keys`,
         onpointerdown: (/** @type {PointerEvent} */ event) => drag(event, node, id) }, icon("grip")),
       el("span", { class: "pos" }, () => position.value + 1),
@@ -183,12 +239,12 @@ export function queuePanel(chat, { sendNow }) {
         " ", () => (prompt.value.isPaused ? el("span", { class: "chip" }, "paused") : null)),
       el("span", { class: "acts" },
         el("button", { class: "btn plain icon small", changes: "manager", "aria-label": () => (prompt.value.isPaused ? "Resume" : "Pause"),
-          onclick: () => void pause(prompt.peek(), !prompt.peek().isPaused) },
+          onclick: () => void pause(id, !prompt.peek().isPaused) },
           () => icon(prompt.value.isPaused ? "play" : "pause")),
         el("button", { class: "btn plain icon small not-phone", changes: "manager", "aria-label": "Edit",
-          onclick: () => void edit(prompt.peek()) }, icon("pencil")),
+          onclick: () => edit(prompt.peek()) }, icon("pencil")),
         menuButton({ class: "btn plain icon small", changes: "manager", "aria-label": "More for this prompt" }, [icon("more")], () => [
-          { label: "Edit", icon: "pencil", changes: "manager", onselect: () => void edit(prompt.peek()) },
+          { label: "Edit", icon: "pencil", changes: "manager", onselect: () => edit(prompt.peek()) },
           { label: "Send now", icon: "send", note: "Stops the running turn", changes: "manager", onselect: () => sendNow(id) },
           { label: prompt.peek().notBefore ? "Another time…" : "Send later…", icon: "clock", changes: "manager",
             onselect: () => void postpone(prompt.peek()) },
@@ -208,7 +264,7 @@ export function queuePanel(chat, { sendNow }) {
       if (!event.altKey || !by || !canChange()) return;
       event.preventDefault();
       event.stopPropagation();
-      void move(prompt.peek(), position.peek() + by).then(() => /** @type {HTMLElement | null} */ (node.querySelector(".grip"))?.focus());
+      void move(prompt.peek(), position.peek() + by);
     });
     return node;
   });
@@ -221,12 +277,11 @@ export function queuePanel(chat, { sendNow }) {
   function drag(event, node, id) {
     if (event.button) return;
     const grip = /** @type {HTMLElement} */ (event.currentTarget);
-    const prompt = chat.queue.peek().find((one) => one.id === id);
+    const prompt = shown.peek().find((one) => one.id === id);
     if (!prompt) return;
     grip.setPointerCapture(event.pointerId);
-    const wasPaused = prompt.isPaused;
-    const from = chat.queue.peek().indexOf(prompt);
-    let to = from;
+    grip.focus({ preventScroll: true }); // so its row stays, and the others are moved around it
+    let to = indexOf(id);
     let moved = false;
     /** Whether it is paused now because it is dragged. */
     let paused = Promise.resolve(false);
@@ -236,7 +291,7 @@ export function queuePanel(chat, { sendNow }) {
     const place = () => {
       const others = /** @type {HTMLElement[]} */ ([...rows.children]).filter((one) => one !== node);
       to = others.filter((one) => { const at = one.getBoundingClientRect(); return at.top + at.height / 2 < pointer; }).length;
-      order.value = chat.queue.peek().filter((one) => one.id !== id).toSpliced(to, 0, prompt);
+      order.value = shown.peek().filter((one) => one.id !== id).toSpliced(to, 0, prompt);
     };
     /** While the pointer is at an edge, also when it rests there, the rows beyond it come into sight. */
     const scrollOn = () => {
@@ -254,7 +309,7 @@ export function queuePanel(chat, { sendNow }) {
       if (!moved) {
         moved = true;
         node.classList.add("lift");
-        if (!wasPaused) paused = post(`${path}/${id}/pause`).then(() => true, (error) => (toastError(error), false));
+        if (!prompt.isPaused) paused = inOrder(() => post(`${path}/${id}/pause`)).then(() => true, (error) => (toastError(error), false));
         scrollOn();
       }
       place();
@@ -265,10 +320,9 @@ export function queuePanel(chat, { sendNow }) {
       grip.removeEventListener("lostpointercapture", end);
       node.classList.remove("lift");
       if (moved) {
-        const placed = move(prompt, to, paused);
+        void move(prompt, to);
         order.value = null;
-        await placed;
-        if (await paused) await post(`${path}/${id}/resume`).catch(toastError);
+        if (await paused) await inOrder(() => post(`${path}/${id}/resume`)).catch(toastError);
       }
     };
     grip.addEventListener("pointermove", follow);
@@ -286,24 +340,26 @@ export function queuePanel(chat, { sendNow }) {
       el("b", { class: "not-phone" }, "Next"),
       el("span", { class: "not-phone" }, () => caption(chat, waits.value)),
       el("span", { class: "grow not-phone" }),
-      () => held.value
-        ? el("button", { class: "btn plain small", changes: "manager", title: held.value, onclick: release }, icon("play"), "Continue")
-        : el("button", { class: "btn plain small", changes: "manager", onclick: hold }, icon("pause"), "Hold all"),
+      el("button", { class: "btn plain small", changes: "manager", title: () => held.value || null,
+        onclick: () => (held.peek() ? release() : hold()) },
+        () => (held.value ? [icon("play"), "Continue"] : [icon("pause"), "Hold all"])),
       el("button", { class: "btn plain icon small only-phone", "aria-label": () => (folded.value ? "Show the queue" : "Fold the queue"),
         "aria-expanded": () => String(!folded.value), onclick: () => (folded.value = !folded.peek()) },
         () => icon(folded.value ? "down" : "up"))),
     rows,
     () => (mine.value.length ? el("ol", { class: "outbox", "aria-label": "Being sent" }, mine.value.map(outgoing)) : null));
   effect(() => {
-    if (editing.value && !chat.queue.value.some((one) => one.id === editing.value)) {
-      editing.value = 0;
-      if (typed.trim() && typed.trim() !== base) void sentMeanwhile(base, typed.trim());
+    if (!chat.work.value) return; // nothing is read so far
+    for (const [id, { prompt, typed }] of edits.value) {
+      if (chat.queue.value.some((one) => one.id === id)) continue;
+      open(id, null);
+      if (typed.trim() && typed.trim() !== prompt.prompt) void sentMeanwhile(prompt, prompt.prompt, typed.trim());
       else toast("The prompt that you edited has been sent, or removed, elsewhere");
     }
   });
   const editNext = () => {
-    const first = chat.queue.peek()[0];
-    if (first && canChange()) void edit(first);
+    const first = shown.peek()[0];
+    if (first && canChange()) edit(first);
   };
   return { node, editNext };
 }
@@ -335,28 +391,4 @@ function outgoing(entry) {
         el("button", { class: "btn small", onclick: () => sendAgain(entry.key) }, "Retry"),
         el("button", { class: "btn plain small", onclick: () => discard(entry.key) }, "Discard"))
       : el("span", { class: "acts" }, el("span", { class: "state" }, "being sent")));
-}
-
-/**
- * @param {Prompt} prompt
- * @param {(prompt: Prompt, text: string) => Promise<void>} finish
- * @param {(text: string) => void} onchange
- */
-function editor(prompt, finish, onchange) {
-  const input = el("textarea", { class: "input", rows: 2, value: prompt.prompt, "aria-label": "Text of the prompt",
-    autofocus: true, dir: "auto" });
-  const save = () => void finish(prompt, input.value.trim());
-  input.addEventListener("input", () => onchange(input.value));
-  input.addEventListener("keydown", (event) => {
-    if (event.key === "Escape") void finish(prompt, prompt.prompt);
-    else if (event.key === "Enter" && !event.shiftKey) save();
-    else return;
-    event.preventDefault();
-    event.stopPropagation();
-  });
-  queueMicrotask(() => input.focus());
-  return el("div", { class: "edit" }, input, el("div", { class: "acts" },
-    el("span", { class: "state" }, "Paused while you edit"), el("span", { class: "grow" }),
-    el("button", { class: "btn plain small", changes: "manager", onclick: () => void finish(prompt, prompt.prompt) }, "Cancel"),
-    el("button", { class: "btn small", changes: "manager", onclick: save }, "Save")));
 }
