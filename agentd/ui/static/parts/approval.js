@@ -2,7 +2,7 @@
 
 import { ApiError, canChange, may, post } from "../core/api.js";
 import { el, icon } from "../core/el.js";
-import { signal } from "../core/signals.js";
+import { onEnd, signal } from "../core/signals.js";
 import { countdown, now, ticking } from "../core/time.js";
 import { questionTitle } from "../agent/chats.js";
 import { diffLines, parseDiff } from "./diff.js";
@@ -11,8 +11,9 @@ import { toast, toastError } from "./toast.js";
 
 /** @typedef {import("../agent/chats.js").Approval} Approval */
 
-/** Milliseconds after a question appears in which no click on it counts. */
+/** Milliseconds after a question appears, or another goes and it moves, in which no click on it counts. */
 const GRACE = 400;
+let movedAt = -Infinity;
 
 /**
  * The card of a question.
@@ -22,20 +23,21 @@ const GRACE = 400;
 export function approvalCard(question) {
   const appeared = performance.now(); // no clock that is set meanwhile
   const busy = signal(false);
+  onEnd(() => (movedAt = performance.now()));
   const asks = question.kind === "question";
   const [hint, label] = asks ? ["Your answer", "Your answer"] : ["Tell the agent why (optional)", "A note to the agent"];
   const remark = el("input", { class: "input remark", placeholder: hint, "aria-label": label, maxlength: 1000 });
 
   /** @param {"allow" | "deny"} decision */
   async function answer(decision, session = false, note = remark.value.trim()) {
-    if (busy.peek() || performance.now() - appeared < GRACE || !canChange()) return;
+    if (busy.peek() || performance.now() - Math.max(appeared, movedAt) < GRACE || !canChange()) return;
     busy.value = true;
     try {
       await post(`/api/chat/${question.chatId}/approvals/${question.id}`, { decision, session, note });
     } catch (error) {
       busy.value = false;
       if (error instanceof ApiError && error.status === 404) toast("This question is no longer open");
-      else toastError(error, () => void answer(decision, session));
+      else toastError(error, () => void answer(decision, session, note));
     }
   }
 
