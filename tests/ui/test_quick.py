@@ -1,13 +1,16 @@
 """People who are quicker than the network: what they chose last is shown, and counts."""
 
+import re
+
 from agentd.agent.engine import Question, ReplyCompleted
 from tests.support.daemon import Serving, until
 from tests.ui.support import (
     Person,
     TalkingEngine,
+    hold_requests,
 )
 from tests.ui.test_chat import create_busy_chat
-from tests.ui.test_queue import refuse
+from tests.ui.test_queue import refuse, take_held
 
 from playwright.sync_api import Locator, Page, expect  # isort: skip
 
@@ -71,3 +74,107 @@ def test_a_second_click_does_not_answer_the_question_that_takes_the_place(
     until(lambda: talking.answers[before:] == [True, True])
     for _, prompt in chats:
         talking.say(prompt, ReplyCompleted("done"))
+
+
+def test_a_setting_that_is_refused_takes_back_nothing_else(
+    ada: Person, site: Serving, talking: TalkingEngine
+) -> None:
+    """A turn that ended meanwhile does not seem to go on."""
+    chat, prompt = create_busy_chat(site.client(), talking)
+    page = ada.open(f"/{chat}")
+    stop = page.get_by_role("button", name="Stop")
+    expect(stop).to_be_visible()
+    held = hold_requests(page, "**/settings")
+    more = page.get_by_role("main").get_by_role("button", name="More", exact=True)
+    more.click()
+    keeps = page.get_by_role("menuitemcheckbox", name="Keep processes")
+    keeps.click()
+    request = take_held(page, held)
+    talking.say(prompt, ReplyCompleted("done"))
+    expect(stop).to_have_count(0)
+    more.click()
+    expect(keeps).to_have_attribute("aria-checked", "true")
+    page.keyboard.press("Escape")
+    refuse(request)
+    expect(page.locator(".toast")).to_contain_text("The disk is full")
+    more.click()
+    expect(keeps).to_have_attribute("aria-checked", "false")
+    expect(stop).to_have_count(0)
+
+
+def test_a_pin_that_is_refused_takes_back_no_other(ada: Person, site: Serving) -> None:
+    client = site.client()
+    first, second = client.create_chat(title="First"), client.create_chat(title="Second")
+    page = ada.open("/schedules")
+    held = hold_requests(page, re.compile(r"/api/me$"))
+    for chat in (first, second):
+        open_menu(page.locator(f".chat-row[data-chat='{chat}']"))
+        page.get_by_role("menuitem", name="Pin", exact=True).click()
+    refuse(take_held(page, held))
+    take_held(page, held).continue_()
+    pinned = page.locator("section", has=page.get_by_role("heading", name="Pinned"))
+    expect(pinned.locator(".chat-row")).to_have_count(1)
+    expect(pinned.locator(".chat-row")).to_contain_text("Second")
+    until(lambda: site.administrator().get("/api/me")["pins"] == [second])
+    page.unroute_all(behavior="wait")
+    page.get_by_role("button", name="Retry").click()
+    expect(pinned.locator(".chat-row")).to_have_count(2)
+
+
+def test_a_name_is_the_last_that_was_given_and_else_the_last_that_was_taken(
+    ada: Person, site: Serving
+) -> None:
+    """An answer to the first, or an event, does not bring it back before the second is answered."""
+    client = site.client()
+    chat = client.create_chat(title="Nameless")
+    page = ada.open("/schedules")
+    held = hold_requests(page, re.compile(rf"/api/chats/{chat}$"))
+    row = page.locator(f".chat-row[data-chat='{chat}']")
+    name = row.locator(".name")
+    for title in ("First", "Second"):
+        open_menu(row)
+        page.get_by_role("menuitem", name="Rename").click()
+        page.get_by_label("Title").fill(title)
+        page.get_by_role("button", name="Rename").click()
+    expect(name).to_have_text("Second")
+    take_held(page, held).continue_()
+    second = take_held(page, held)  # it is sent once the first is answered
+    assert name.inner_text() == "Second"
+    refuse(second)
+    expect(page.locator(".toast")).to_contain_text("The disk is full")
+    expect(name).to_have_text("First")
+    assert client.get(f"/api/chats/{chat}")["title"] == "First"
+
+
+def test_a_chat_that_is_put_into_the_trash_twice_is_there(ada: Person, site: Serving) -> None:
+    client = site.client()
+    chat = client.create_chat(title="Twice")
+    page = ada.open("/schedules")
+    held = hold_requests(page, re.compile(rf"/api/chats/{chat}$"))
+    row = page.locator(f".chat-row[data-chat='{chat}']")
+    for _ in range(2):
+        open_menu(row)
+        page.get_by_role("menuitem", name="Move to the trash").click()
+    take_held(page, held).continue_()
+    with page.expect_response(lambda one: one.status == 404):
+        take_held(page, held).continue_()
+    expect(row).to_have_count(0)
+    assert "is in the trash" in page.locator(".toast").inner_text()
+
+
+def test_a_copy_that_comes_when_one_is_elsewhere_is_offered(ada: Person, site: Serving) -> None:
+    client = site.client()
+    chat = client.create_chat(title="Original")
+    page = ada.open("/schedules")
+    held = hold_requests(page, "**/duplicate")
+    open_menu(page.locator(f".chat-row[data-chat='{chat}']"))
+    page.get_by_role("menuitem", name="Duplicate").click()
+    request = take_held(page, held)
+    page.get_by_role("link", name="New chat").click()
+    page.get_by_label("The first prompt").fill("I am writing")
+    request.continue_()
+    offer = page.locator(".toast", has_text="duplicated")
+    expect(offer).to_be_visible()
+    expect(page.get_by_label("The first prompt")).to_have_value("I am writing")
+    offer.get_by_role("button", name="Open").click()
+    expect(page).to_have_url(re.compile(rf"/{chat + 1}$"))

@@ -18,6 +18,7 @@ import { queuePanel } from "../parts/queue.js";
 import { toastError } from "../parts/toast.js";
 import { chatItems } from "./chat_actions.js";
 import { followChat } from "./chat_data.js";
+import { chatSettings } from "./chat_settings.js";
 import { labelChips, labelsOf } from "./labels.js";
 import { chats, loading, markSeen, readChat, refreshSoon, whenRead } from "./chats.js";
 import { limitHint, modelLabel, programOf, schemaHolder, skills } from "./choices.js";
@@ -88,7 +89,7 @@ export function page(params) {
   }
 
   const queue = queuePanel(chat, { sendNow: (promptId) => void sendNow(promptId) });
-  const settings = computed(() => chat.work.value?.settings);
+  const { settings, change } = chatSettings(chat);
   const schema = schemaHolder();
   const label = () => modelLabel(settings.value?.model ?? "", settings.value?.mode);
   const writer = composer({
@@ -114,18 +115,6 @@ export function page(params) {
       limitHint(() => programOf(settings.value?.model ?? "").limits),
     ],
   });
-
-  /** @param {Record<string, string | boolean>} changes */
-  async function change(changes) {
-    const before = chat.work.peek();
-    if (before) chat.work.value = { ...before, settings: { ...before.settings, ...changes } };
-    try {
-      await put(`/api/chat/${chatId}/settings`, changes);
-    } catch (error) {
-      chat.work.value = before;
-      toastError(error, () => void change(changes));
-    }
-  }
 
   // The questions that are open, and the keys that answer the first.
   const questions = el("div", { class: "questions" });
@@ -298,7 +287,7 @@ export function page(params) {
     { label: "Changes", icon: "branch", checked: panel.peek() === "changes", onselect: () => showPanel("changes") },
     settings.peek()?.worktree === false && {
       label: "Work in a tree of its own", icon: "copy", changes: "manager", disabled: chat.working.peek(),
-      onselect: () => void change({ worktree: true }).then(() => showPanel("changes")),
+      onselect: () => void change({ worktree: true }).then((done) => done && scroll.isConnected && showPanel("changes")),
     },
     { label: "Keep processes after a turn", icon: "terminal", note: "What runs in the background goes on", changes: "manager",
       toggles: true, checked: Boolean(settings.peek()?.keepProcesses),

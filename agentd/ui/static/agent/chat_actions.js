@@ -4,9 +4,21 @@ import { ApiError, post, put, remove, sendInOrder } from "../core/api.js";
 import { link, navigate, path } from "../core/router.js";
 import { ask, confirm } from "../parts/dialog.js";
 import { toast, toastError } from "../parts/toast.js";
-import { changeChat, chats, dropChat, putChat } from "./chats.js";
+import { changeChat, chats, dropChat, onChatsChange, putChat } from "./chats.js";
 import { labelItems } from "./labels.js";
 import { pins, setPinned } from "./me.js";
+
+/** Titles that the daemon has not answered yet, and what it told last. @type {Map<number, { title: string, told: string }>} */
+const titles = new Map();
+
+onChatsChange((chatIds) => {
+  for (const chatId of chatIds) {
+    const [ours, told] = [titles.get(chatId), chats.peek().get(chatId)?.title];
+    if (!ours || told === undefined || told === ours.title) continue;
+    ours.told = told;
+    changeChat(chatId, ours);
+  }
+});
 
 /**
  * The entries of a chat's menu; `more` stand before the last.
@@ -42,20 +54,27 @@ async function rename(chatId, title) {
  * @param {string} title
  */
 async function setTitle(chatId, title) {
-  const before = chats.peek().get(chatId);
+  const ours = { title, told: titles.get(chatId)?.told ?? chats.peek().get(chatId)?.title ?? title };
+  titles.set(chatId, ours);
   changeChat(chatId, { title });
+  const isLast = () => titles.get(chatId) === ours && titles.delete(chatId);
   try {
-    putChat(await sendInOrder(`chat ${chatId}`, () => put(`/api/chats/${chatId}`, { title })));
+    const answer = await sendInOrder(`chat ${chatId}`, () => put(`/api/chats/${chatId}`, { title }));
+    isLast();
+    putChat(answer);
   } catch (error) {
-    if (before && chats.peek().get(chatId)?.title === title) changeChat(chatId, { title: before.title });
+    if (isLast()) changeChat(chatId, { title: ours.told });
     toastError(error, () => void setTitle(chatId, title));
   }
 }
 
 /** @param {number} chatId */
 async function duplicate(chatId) {
+  const from = path.peek();
   const copy = await post(`/api/chats/${chatId}/duplicate`, {}).catch(toastError);
-  if (copy) void navigate(`/${copy.chatId}`);
+  const open = () => void navigate(`/${copy.chatId}`);
+  if (copy && path.peek() === from) open();
+  else if (copy) toast("The chat is duplicated", { action: "Open", onaction: open });
 }
 
 /** @param {number} chatId @param {boolean} [force] also if work in its work tree is lost */
@@ -71,6 +90,7 @@ async function trash(chatId, force = false) {
       if (yes) await trash(chatId, true);
       return;
     }
+    if (error instanceof ApiError && error.status === 404) return dropChat(chatId); // it is there already
     toastError(error, () => void trash(chatId, force));
     return;
   }

@@ -1,6 +1,6 @@
 /** What is kept of the person who is signed in, the same on all devices: seen, pinned, the look. */
 
-import { ApiError, get, put, session } from "../core/api.js";
+import { ApiError, get, put, sendInOrder, session } from "../core/api.js";
 import * as live from "../core/live.js";
 import { signal } from "../core/signals.js";
 import { setTheme, theme } from "../parts/theme.js";
@@ -13,8 +13,10 @@ export const seen = signal(/** @type {Record<string, number> | null} */ (null));
 /** The pinned chats. */
 export const pins = signal(/** @type {readonly number[]} */ ([]));
 
-/** Changes of pins that are on their way: what is told meanwhile is older than what is shown. */
-let pinning = 0;
+/** The pins as they were told. */
+let told = pins.peek();
+/** Changes of pins that are on their way, shown over those. @type {((pins: typeof told) => typeof told)[]} */
+let pinning = [];
 /** @type {Record<string, number>} */
 let changed = {};
 /** @type {ReturnType<typeof setTimeout> | undefined} */
@@ -47,9 +49,14 @@ export function takeMe(me) {
 
 /** @param {{ pins: readonly number[], look: Record<string, string> }} me */
 function takePinsAndLook({ pins: kept, look }) {
-  if (!pinning) pins.value = kept;
+  told = kept;
+  showPins();
   const chosen = look["theme"] ?? "";
   if ((chosen === "light" || chosen === "dark") && chosen !== theme.peek()) setTheme(chosen);
+}
+
+function showPins() {
+  pins.value = pinning.reduce((all, change) => change(all), told);
 }
 
 live.on("meUpdate", (me) => {
@@ -94,17 +101,17 @@ async function save() {
  * @param {boolean} pinned
  */
 export async function setPinned(chatId, pinned) {
-  const before = pins.peek();
-  pins.value = pinned ? [...before.filter((one) => one !== chatId), chatId] : before.filter((one) => one !== chatId);
-  pinning += 1;
+  const change = (/** @type {typeof told} */ all) => [...all.filter((one) => one !== chatId), ...(pinned ? [chatId] : [])];
+  pinning.push(change);
+  showPins();
   try {
-    await put("/api/me", pinned ? { pin: [chatId] } : { unpin: [chatId] });
+    await sendInOrder("pins", () => put("/api/me", pinned ? { pin: [chatId] } : { unpin: [chatId] }));
+    told = change(told);
   } catch (error) {
-    pins.value = before;
     toastError(error, () => void setPinned(chatId, pinned));
-  } finally {
-    pinning -= 1;
   }
+  pinning = pinning.filter((one) => one !== change);
+  showPins();
 }
 
 /**
