@@ -178,3 +178,37 @@ def test_a_copy_that_comes_when_one_is_elsewhere_is_offered(ada: Person, site: S
     expect(page.get_by_label("The first prompt")).to_have_value("I am writing")
     offer.get_by_role("button", name="Open").click()
     expect(page).to_have_url(re.compile(rf"/{chat + 1}$"))
+
+
+def test_a_menu_that_is_ready_after_its_page_was_left_does_not_open(
+    ada: Person, site: Serving
+) -> None:
+    chat = site.client().create_chat(title="Slow")
+    page = ada.open("/schedules")
+    held = hold_requests(page, re.compile(rf"/api/chat/{chat}$"))
+    page.locator(f".chat-row[data-chat='{chat}'] a").click()
+    page.get_by_role("main").get_by_role("button", name="More", exact=True).click()
+    request = take_held(page, held)
+    page.go_back()
+    expect(page.get_by_role("heading", name="Schedules", exact=True)).to_be_visible()
+    with page.expect_response(re.compile(rf"/api/chat/{chat}$")):
+        request.continue_()
+    page.evaluate("new Promise((done) => setTimeout(done, 100))")
+    expect(page.get_by_role("menu")).to_have_count(0)
+
+
+def test_going_back_closes_the_menu_or_the_dialog_of_the_page(ada: Person, site: Serving) -> None:
+    """On a phone that is what one does to leave them; over another page they would seem its own."""
+    chat = site.client().create_chat(title="Deep")
+    page = ada.open("/schedules")
+    more = page.get_by_role("main").get_by_role("button", name="More", exact=True)
+    for dialog in (False, True):
+        page.locator(f".chat-row[data-chat='{chat}'] a").click()
+        more.click()
+        expect(page.get_by_role("menu")).to_be_visible()
+        if dialog:
+            page.get_by_role("menuitem", name="Rename").click()
+            expect(page.get_by_role("dialog")).to_be_visible()
+        page.go_back()
+        expect(page.get_by_role("heading", name="Schedules", exact=True)).to_be_visible()
+        expect(page.locator("[role=menu], dialog")).to_have_count(0)

@@ -7,7 +7,7 @@ import * as live from "./core/live.js";
 import { link, path, render } from "./core/router.js";
 import { computed, effect, signal } from "./core/signals.js";
 import { installKeys } from "./parts/keys.js";
-import { menuButton } from "./parts/menu.js";
+import { closeMenu, menuButton } from "./parts/menu.js";
 import { approvals, asking, chats, loading, onChatsChange } from "./agent/chats.js";
 import { chatList } from "./agent/chat_list.js";
 import { PAGES, placesOf } from "./pages.js";
@@ -44,6 +44,7 @@ export function showPage(page) {
   }
   if (!frame.isConnected) document.body.replaceChildren(frame, ...kept());
   fill(main, page.body);
+  closeMenu(true);
   if (!main.contains(document.activeElement)) main.focus({ preventScroll: true });
 }
 

@@ -26,7 +26,11 @@ export function openDialog(title, content, options = {}) {
     dialog.addEventListener("click", (event) => {
       if (event.target === dialog && isPressedBeside) close();
     });
+    // Who goes back in the browser wants to leave it, as by Escape; over another page it would seem to be about that.
+    const dismiss = () => close();
+    addEventListener("popstate", dismiss);
     dialog.addEventListener("close", () => {
+      removeEventListener("popstate", dismiss);
       dialog.remove();
       end();
       resolve(dialog.returnValue);

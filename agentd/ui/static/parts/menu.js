@@ -14,6 +14,8 @@ import { detached } from "../core/signals.js";
 
 /** @type {(() => void) | null} */
 let closeOpen = null;
+/** @type {HTMLElement | undefined} */
+let opener;
 
 /**
  * A button that opens a menu.
@@ -28,15 +30,16 @@ export function menuButton(attributes, content, items) {
       closeOpen?.();
     } else {
       const found = items();
-      openMenu(button, found instanceof Promise ? await found : found);
+      const ready = found instanceof Promise ? await found : found;
+      if (button.isConnected) openMenu(button, ready);
     }
   });
   return button;
 }
 
-/** Close the menu that is open, if there is one. */
-export function closeMenu() {
-  closeOpen?.();
+/** Close the menu that is open, if there is one, and `lost`: if its button has gone with a page. */
+export function closeMenu(lost = false) {
+  if (!lost || !opener?.isConnected) closeOpen?.();
 }
 
 /**
@@ -86,6 +89,7 @@ export function openMenu(anchor, items) {
   place(menu, anchor);
   anchor.setAttribute("aria-expanded", "true");
   closeOpen = close;
+  opener = anchor;
   addEventListener("pointerdown", outside, true);
   addEventListener("resize", dismiss);
   const first = menu.querySelector("[aria-checked=true]:not([disabled])") ?? menu.querySelector("button:not([disabled])");
