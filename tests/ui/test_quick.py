@@ -12,7 +12,7 @@ from tests.ui.support import (
 from tests.ui.test_chat import create_busy_chat
 from tests.ui.test_queue import refuse, take_held
 
-from playwright.sync_api import Locator, Page, expect  # isort: skip
+from playwright.sync_api import Locator, Page, Route, expect  # isort: skip
 
 GRACE = 500
 """Milliseconds after which a click on a question counts."""
@@ -212,3 +212,33 @@ def test_going_back_closes_the_menu_or_the_dialog_of_the_page(ada: Person, site:
         page.go_back()
         expect(page.get_by_role("heading", name="Schedules", exact=True)).to_be_visible()
         expect(page.locator("[role=menu], dialog")).to_have_count(0)
+
+
+def test_the_end_is_shown_to_who_went_there_last(ada: Person, site: Serving) -> None:
+    """Row 22: the start of the chat, which was asked for before and comes later, does not."""
+    client = site.client()
+    chat = client.create_chat(prompt="number 0")
+    for number in range(1, 45):
+        client.post(f"/api/remote/chats/{chat}/queue", {"prompt": f"number {number}"})
+    until(lambda: client.get(f"/api/remote/chats/{chat}/status")["status"] == "completed")
+    page = ada.open(f"/{chat}")
+    last = page.locator(".prompt", has_text="number 44")
+    expect(last).to_be_in_viewport()
+    held: list[Route] = []
+
+    def hold_start(route: Route) -> None:
+        if "after=0&" in route.request.url:
+            held.append(route)
+        else:
+            route.continue_()
+
+    page.route(re.compile(r"/messages\?"), hold_start)
+    page.locator(".script-scroll").focus()
+    page.keyboard.press("Home")
+    start = take_held(page, held)
+    page.keyboard.press("End")
+    expect(last).to_be_in_viewport()
+    with page.expect_response(re.compile("after=0&")):
+        start.continue_()
+    page.evaluate("new Promise((done) => setTimeout(done, 100))")
+    expect(last).to_be_in_viewport()

@@ -149,16 +149,20 @@ export function page(params) {
     fresh.value = 0;
     scroll.scrollTop = scroll.scrollHeight;
   }
+  /** Which of the jumps to the start and to the end was the last. */
+  let jumps = 0;
   async function toStart() {
+    const ours = ++jumps;
     atEnd.value = false;
     if (chat.earlier.peek()) await chat.load(1);
     flush();
-    scroll.scrollTop = 0;
+    if (ours === jumps) scroll.scrollTop = 0;
   }
   async function toLast() {
-    if (chat.later.peek()) await chat.load();
+    const ours = ++jumps;
+    if (chat.later.peek() || chat.isLoading()) await chat.load();
     flush();
-    toEnd();
+    if (ours === jumps) toEnd();
   }
   /** @param {() => void} change adds or removes messages above what one reads, which stays in sight */
   function keepPlace(change) {

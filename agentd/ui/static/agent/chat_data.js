@@ -55,11 +55,18 @@ export function followChat(chatId, { isAtEnd, keepPlace }) {
   /** @param {Record<string, number>} range @returns {Promise<{ messages: Message[], earlier: boolean, later: boolean }>} */
   const page = (range) => get(`${path}/messages`, { ...range, html: 1 });
 
+  let [loads, taken] = [0, 0];
+  /** Whether the messages that were asked for last are not there yet. */
+  const isLoading = () => loads > taken;
+
   async function load(around = 0) {
+    const ours = ++loads;
     try {
       await events.read(() => Promise.all([
         get(path), page(around ? { after: Math.max(0, around - 10), limit: PAGE } : { limit: PAGE }), get(`/api/MessageQueue/${chatId}`),
       ]), ([told, shown, waiting]) => {
+        if (ours < taken) return; // others were asked for since
+        taken = ours;
         growing.value = NONE;
         settled = 0;
         takeWork(told);
@@ -72,7 +79,7 @@ export function followChat(chatId, { isAtEnd, keepPlace }) {
     } catch (problem) {
       if (!(problem instanceof ApiError)) throw problem;
       if (!work.peek()) error.value = problem;
-      else if (problem.passing) again(() => load(around));
+      else if (problem.passing && ours === loads) again(() => load(around));
     }
   }
 
@@ -189,7 +196,7 @@ export function followChat(chatId, { isAtEnd, keepPlace }) {
   const turns = computed(() => groupTurns(messages.value));
   return {
     chatId, work, revealed, messages, queue, growing, earlier, later, error, questions, working, turns,
-    load, loadEarlier, loadLater, refresh,
+    load, isLoading, loadEarlier, loadLater, refresh,
   };
 }
 
