@@ -7,6 +7,7 @@ from tests.support.daemon import Serving, until
 from tests.ui.support import (
     Person,
     TalkingEngine,
+    find_prompt_box,
     hold_requests,
 )
 from tests.ui.test_chat import create_busy_chat
@@ -242,3 +243,36 @@ def test_the_end_is_shown_to_who_went_there_last(ada: Person, site: Serving) -> 
         start.continue_()
     page.evaluate("new Promise((done) => setTimeout(done, 100))")
     expect(last).to_be_in_viewport()
+
+
+def test_the_search_opens_once_though_its_key_is_pressed_twice(ada: Person) -> None:
+    page = ada.open("/schedules")
+    expect(page.get_by_role("heading", name="Schedules", exact=True)).to_be_visible()
+    held = hold_requests(page, "**/parts/palette.js")
+    for _ in range(2):
+        page.keyboard.press("Control+k")
+    take_held(page, held).continue_()
+    page.get_by_role("combobox").wait_for()
+    page.evaluate("new Promise((done) => setTimeout(done, 100))")
+    expect(page.get_by_role("dialog")).to_have_count(1)
+
+
+def test_the_command_that_was_chosen_stays_chosen_when_the_list_is_read_again(
+    ada: Person, site: Serving
+) -> None:
+    chat = site.client().create_chat(title="Commands")
+    page = ada.open(f"/{chat}")
+    names = [{"name": one, "description": "", "path": "", "argumentHint": ""} for one in "abc"]
+    page.route("**/api/commands*", lambda route: route.fulfill(json={"commands": names}), times=1)
+    box = find_prompt_box(page)
+    box.fill("/")
+    expect(page.get_by_role("option")).to_have_count(3)
+    box.fill("")
+    page.evaluate("performance.now = () => 1e9")
+    held = hold_requests(page, "**/api/commands*")
+    box.fill("/")
+    box.press("ArrowDown")
+    with page.expect_response("**/api/commands*"):
+        take_held(page, held).fulfill(json={"commands": names})
+    page.evaluate("Promise.resolve()")
+    expect(page.get_by_role("option", name="/b")).to_have_attribute("aria-selected", "true")

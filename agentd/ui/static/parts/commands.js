@@ -39,7 +39,7 @@ export function completeCommands(input, chatId, changed) {
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
     }
-    render();
+    render(shown[chosen]?.name);
   };
   const close = () => {
     node.hidden = true;
@@ -52,12 +52,12 @@ export function completeCommands(input, chatId, changed) {
     node.children[chosen]?.scrollIntoView({ block: "nearest" });
     input.setAttribute("aria-activedescendant", `${id}-${chosen}`);
   };
-  const render = () => {
+  const render = (/** @type {string | undefined} */ kept = undefined) => {
     const begun = BEGUN.exec(input.value)?.[1]?.replaceAll("/", ":").toLowerCase();
     if (begun === undefined || input.value === closedFor || document.activeElement !== input) return close();
     shown = rank(known, begun);
     if (!shown.length) return close();
-    chosen = 0;
+    chosen = Math.max(0, shown.findIndex((command) => command.name === kept));
     node.replaceChildren(...shown.map((command, index) => el("li", {
       role: "option", id: `${id}-${index}`, title: command.path,
       onpointerdown: (event) => event.preventDefault(),

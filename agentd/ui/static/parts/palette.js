@@ -14,8 +14,9 @@ const DELAY = 150;
 
 /** @typedef {{ label: string, note?: string, icon: string, group: string, run: () => void }} Entry */
 
-/** Open the search. */
+/** Open the search, once: what opens it may be pressed again while this is loaded. */
 export function showPalette() {
+  if (document.querySelector("dialog[open]")) return;
   void openDialog("Find", (close) => {
     const results = el("ul", { class: "found", role: "listbox", id: "found", "aria-label": "Results" });
     const input = el("input", {
@@ -33,7 +34,7 @@ export function showPalette() {
     let named = [];
     listGateway().then((found) => {
       named = found;
-      if (input.value.trim()) void search();
+      if (input.value.trim()) void search(chosen);
     }).catch((error) => {
       if (!(error instanceof ApiError)) throw error; // they are left out
     });
@@ -56,12 +57,12 @@ export function showPalette() {
       close();
       entry.run();
     };
-    const search = async () => {
+    const search = async (first = 0) => {
       searching?.abort();
       clearTimeout(timer);
       const text = input.value.trim();
       const near = [...find(text), ...filterByWords(named, text)];
-      chosen = 0;
+      chosen = first;
       show(near, text.length > 1);
       if (text.length < 2) return;
       searching = new AbortController();
