@@ -12,8 +12,18 @@ from agentd.auth.password import hash_password
 from agentd.auth.roles import User
 from agentd.auth.user_store import UserFile
 from tests.support.daemon import CHEAP, WORD, Client, Serving, until
-from tests.ui.support import DESK, PHONE, Person, TalkingEngine, person, scroll_by, sign_in
+from tests.ui.support import (
+    DESK,
+    PHONE,
+    Person,
+    TalkingEngine,
+    hold_requests,
+    person,
+    scroll_by,
+    sign_in,
+)
 from tests.ui.test_every_page import PAYLOADS, axe, find_small_targets, wait_until_loaded
+from tests.ui.test_queue import refuse, take_held
 
 from playwright.sync_api import Browser, Page, expect  # isort: skip
 
@@ -203,6 +213,29 @@ def test_auto_fix_is_switched_with_its_chat_and_tries_in_all_tabs(
     assert client.get("/api/autofix/status")["on"]
     page.get_by_role("switch", name="Auto-fix over all builds").click()
     expect(other.get_by_text("Off for all builds")).to_be_visible()
+
+
+def test_what_is_set_of_auto_fix_stays_when_the_answer_to_what_was_set_before_comes(
+    ada: Person, client: Client
+) -> None:
+    client.create_chat(title="Fixes builds")
+    page = ada.open("/workspace/builds?name=app")
+    page.get_by_label("Auto-fix over all builds").wait_for()
+    held = hold_requests(page, "**/api/autofix/toggle**")
+    over_all, of_build = (
+        page.get_by_label("Auto-fix over all builds"),
+        page.get_by_label("Auto-fix of app"),
+    )
+    was = over_all.is_checked(), of_build.is_checked()
+    over_all.click()
+    of_build.click()
+    take_held(page, held).continue_()
+    second = take_held(page, held)  # it is sent once the first is answered
+    assert (over_all.is_checked(), of_build.is_checked()) == (not was[0], not was[1])
+    refuse(second)
+    expect(page.locator(".toast")).to_contain_text("The disk is full")
+    assert (over_all.is_checked(), of_build.is_checked()) == (not was[0], was[1])
+    assert client.get("/api/autofix/status")["on"] is not was[0]
 
 
 def test_a_deployment_is_started_restarted_and_stopped(ada: Person, client: Client) -> None:

@@ -1,16 +1,20 @@
 /** Auto-fix: failed builds are given to the agent, in a chat, a few times in a row. */
 
-import { ApiError, get, post, sendInOrder } from "../core/api.js";
+import { ApiError, get, post } from "../core/api.js";
 import { el, icon } from "../core/el.js";
 import * as live from "../core/live.js";
 import { link } from "../core/router.js";
 import { computed, onEnd, signal } from "../core/signals.js";
+import { unansweredChanges } from "../core/unanswered.js";
 import { toast, toastError } from "../parts/toast.js";
 import { chats } from "../agent/chats.js";
 
 /** @typedef {{ build: string, on: boolean, chatId: number, tries: number, tried: number }} BuildFix */
 /** @typedef {{ on: boolean, builds: BuildFix[] }} Status */
-/** @typedef {import("../core/signals.js").Signal<Status | null>} Autofix */
+/**
+ * @typedef {{ status: import("../core/signals.js").ReadonlySignal<Status | null>,
+ *   change: (path: string, wanted: object, apply: (told: Status) => Status) => void }} Autofix
+ */
 
 const TRIES = 3;
 const MOST_TRIES = 20;
@@ -18,39 +22,40 @@ const MOST_TRIES = 20;
 const OFFERED = 100;
 
 /**
- * The status of auto-fix; null until it is known.
+ * The status of auto-fix, null until it is known, and what changes it.
  * @returns {Autofix}
  */
 export function followAutofix() {
-  const status = signal(/** @type {Status | null} */ (null));
-  const reload = () => void get("/api/autofix/status")
-    .then((told) => (status.value = told), (error) => error instanceof ApiError || reportError(error));
+  const told = signal(/** @type {Status | null} */ (null));
+  const take = (/** @type {Status} */ status) => (told.value = status);
+  const reload = () => void get("/api/autofix/status").then(take, (error) => error instanceof ApiError || reportError(error));
   reload();
-  const endings = [live.on("autofixUpdate", (told) => (status.value = told)), live.onInterruption(reload)];
+  const endings = [live.on("autofixUpdate", take), live.onInterruption(reload)];
   onEnd(() => endings.forEach((end) => end()));
-  return status;
+  const unanswered = /** @type {typeof unansweredChanges<Status | null>} */ (unansweredChanges)("autofix");
+  return {
+    status: computed(() => unanswered.over(told.value)),
+    change: (path, wanted, apply) =>
+      void unanswered.send((status) => status && apply(status), () => post(path, wanted), take).catch(toastError),
+  };
 }
 
 /**
  * The switch over all builds.
- * @param {Autofix} status
+ * @param {Autofix} autofix
  */
-export function autofixSwitch(status) {
+export function autofixSwitch({ status, change }) {
   return el("label", { class: "switch-row", hidden: () => status.value === null },
-    el("span", null, "Auto-fix"), toggle("Auto-fix over all builds", () => Boolean(status.value?.on), (on) => {
-      const before = status.peek();
-      if (before) status.value = { ...before, on };
-      sendInOrder(status, () => post("/api/autofix/toggle", { on }))
-        .then((told) => (status.value = told), (error) => revert(status, before, error));
-    }));
+    el("span", null, "Auto-fix"), toggle("Auto-fix over all builds", () => Boolean(status.value?.on),
+      (on) => change("/api/autofix/toggle", { on }, (told) => ({ ...told, on }))));
 }
 
 /**
  * How one build is fixed.
  * @param {string} build
- * @param {Autofix} status
+ * @param {Autofix} autofix
  */
-export function autofixPanel(build, status) {
+export function autofixPanel(build, { status, change: send }) {
   const fix = computed(() =>
     status.value?.builds.find((one) => one.build === build) ?? { build, on: false, chatId: 0, tries: TRIES, tried: 0 });
   // Each by itself: what one types in a field outlives an event that does not change it.
@@ -59,13 +64,11 @@ export function autofixPanel(build, status) {
   const tries = computed(() => fix.value.tries);
   /** @param {Partial<BuildFix>} changes */
   const change = (changes) => {
-    const before = status.peek();
-    if (!before) return;
+    if (!status.peek()) return;
     const next = { ...fix.peek(), ...changes };
-    status.value = { ...before, builds: [...before.builds.filter((one) => one.build !== build), next] };
     const wanted = { on: next.on, tries: next.tries, ...(next.chatId ? { chatId: next.chatId } : {}) };
-    sendInOrder(status, () => post(`/api/autofix/toggle/${encodeURIComponent(build)}`, wanted))
-      .then((told) => (status.value = told), (error) => revert(status, before, error));
+    send(`/api/autofix/toggle/${encodeURIComponent(build)}`, wanted,
+      (told) => ({ ...told, builds: [...told.builds.filter((one) => one.build !== build), next] }));
   };
   const switchOn = (/** @type {boolean} */ on) => {
     const chatId = fix.peek().chatId || newest();
@@ -145,14 +148,4 @@ function toggle(label, isOn, change) {
       change(wanted);
     },
   });
-}
-
-/**
- * @param {Autofix} status
- * @param {Status | null} before
- * @param {unknown} error
- */
-function revert(status, before, error) {
-  status.value = before;
-  toastError(error);
 }
