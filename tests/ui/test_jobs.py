@@ -125,6 +125,26 @@ def test_a_running_build_is_seen_in_all_tabs_and_stopped(ada: Person, client: Cl
         expect(tab.get_by_role("button", name="Run")).to_be_visible()
 
 
+def test_a_state_that_was_read_before_an_event_does_not_replace_it(
+    ada: Person, client: Client
+) -> None:
+    """Row 10: also where the answer is slower than the event."""
+    page = open_build(ada, "long")
+    state = page.locator(".job .state")
+    held = hold_requests(page, "**/api/build/status")
+    page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")  # then it is read again
+    request = take_held(page, held)
+    before = client.get("/api/build/status").json()
+    client.post("/api/build/trigger/long", None)
+    expect(state).to_have_text("Running")
+    with page.expect_response("**/api/build/status"):
+        request.fulfill(json=before)
+    page.evaluate("new Promise((done) => setTimeout(done, 50))")
+    expect(state).to_have_text("Running")
+    client.post("/api/build/stop/long", None)
+    expect(state).to_have_text("Stopped")
+
+
 def test_a_hundred_thousand_lines_are_there_and_few_are_in_the_document(
     ada: Person, client: Client
 ) -> None:

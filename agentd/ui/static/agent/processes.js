@@ -29,9 +29,12 @@ function makeList(chatId) {
   const shown = signal(0);
   const running = computed(() => processes.value.filter((one) => one.running).length);
 
+  let reads = 0;
   async function load() {
+    const read = ++reads;
     try {
-      processes.value = (await get(path)).processes;
+      const told = await get(path);
+      if (read === reads) processes.value = told.processes; // else a later one tells what is newer
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
     }

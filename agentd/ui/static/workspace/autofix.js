@@ -28,9 +28,11 @@ const OFFERED = 100;
 export function followAutofix() {
   const told = signal(/** @type {Status | null} */ (null));
   const take = (/** @type {Status} */ status) => (told.value = status);
-  const reload = () => void get("/api/autofix/status").then(take, (error) => error instanceof ApiError || reportError(error));
+  const events = live.follower();
+  const reload = () => void events.read(() => get("/api/autofix/status"), take)
+    .catch((error) => error instanceof ApiError || reportError(error));
   reload();
-  const endings = [live.on("autofixUpdate", take), live.onInterruption(reload)];
+  const endings = [events.on("autofixUpdate", take), live.onInterruption(reload)];
   onEnd(() => endings.forEach((end) => end()));
   const unanswered = /** @type {typeof unansweredChanges<Status | null>} */ (unansweredChanges)("autofix");
   return {

@@ -46,14 +46,19 @@ export function jobsPage(kind) {
     return narrow.matches ? "" : [...jobs.value.keys()][0] ?? "";
   });
 
+  const events = live.follower();
+  let reads = 0;
   async function reload() {
+    const read = ++reads;
     try {
-      const found = await kind.read();
-      jobs.value = new Map(found.map((job) => [job.name, job]));
-      state.value = "ready";
+      await events.read(kind.read, (found) => {
+        if (read !== reads) return; // a later one tells what is newer
+        jobs.value = new Map(found.map((job) => [job.name, job]));
+        state.value = "ready";
+      });
     } catch (error) {
       if (!(error instanceof ApiError)) reportError(error);
-      if (state.peek() !== "ready") state.value = { error };
+      if (read === reads && state.peek() !== "ready") state.value = { error };
     }
   }
 
@@ -99,7 +104,7 @@ export function jobsPage(kind) {
   readAll();
   const onVisible = () => !document.hidden && void reload();
   document.addEventListener("visibilitychange", onVisible);
-  const endings = [live.on(kind.event, put), live.on(kind.fileEvent, readAll), live.onInterruption(readAll),
+  const endings = [events.on(kind.event, put), live.on(kind.fileEvent, readAll), live.onInterruption(readAll),
     () => document.removeEventListener("visibilitychange", onVisible)];
   onEnd(() => endings.forEach((end) => end()));
   addKeys([
