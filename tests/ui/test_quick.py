@@ -5,6 +5,7 @@ import re
 from agentd.agent.engine import Question, ReplyCompleted
 from tests.support.daemon import Serving, until
 from tests.ui.support import (
+    CHANGES_OF_LABELS,
     Person,
     TalkingEngine,
     find_prompt_box,
@@ -120,6 +121,25 @@ def test_a_pin_that_is_refused_takes_back_no_other(ada: Person, site: Serving) -
     page.unroute_all(behavior="wait")
     page.get_by_role("button", name="Retry").click()
     expect(pinned.locator(".chat-row")).to_have_count(2)
+
+
+def test_a_label_that_was_refused_is_put_on_when_it_is_tried_again(
+    ada: Person, site: Serving
+) -> None:
+    """Also if it is there by then: what is tried again is what was wanted."""
+    client = site.client()
+    client.post("/api/chat-labels", {"name": "urgent", "color": "#cc3b3b"})
+    chat = client.create_chat(title="Labelled")
+    page = ada.open("/schedules")
+    page.route(CHANGES_OF_LABELS, refuse, times=1)
+    for _ in range(2):
+        open_menu(page.locator(f".chat-row[data-chat='{chat}']"))
+        with page.expect_response(CHANGES_OF_LABELS):
+            page.get_by_role("menuitemcheckbox", name="Label: urgent").click()
+    assert client.get(f"/api/chats/{chat}")["labels"] == ["urgent"]
+    with page.expect_response(CHANGES_OF_LABELS):
+        page.get_by_role("button", name="Retry").click()
+    assert client.get(f"/api/chats/{chat}")["labels"] == ["urgent"]
 
 
 def test_a_name_is_the_last_that_was_given_and_else_the_last_that_was_taken(

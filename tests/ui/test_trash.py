@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from tests.support.daemon import Client, Serving, until
-from tests.ui.support import DESK, PHONE, Person, person
+from tests.ui.support import DESK, PHONE, Person, hold_requests, person
 from tests.ui.test_every_page import PAYLOADS, axe, find_small_targets, wait_until_loaded
+from tests.ui.test_queue import refuse, take_held
 
 from playwright.sync_api import Browser, Locator, Page, Route, expect  # isort: skip
 
@@ -99,6 +100,21 @@ def test_what_the_daemon_does_not_do_is_taken_back(ada: Person, client: Client) 
     page.unroute("**/restore")
     page.get_by_role("button", name="Retry").click()
     expect(find_row(page, "Stays here")).to_have_count(0)
+
+
+def test_a_chat_that_could_not_be_restored_is_listed_once(ada: Person, client: Client) -> None:
+    """Also if the list was read again meanwhile."""
+    create_deleted_chat(client, "Still here")
+    page = ada.open("/chats/trash")
+    held = hold_requests(page, "**/restore")
+    page.get_by_role("button", name="Restore Still here").click()
+    request = take_held(page, held)
+    expect(find_row(page, "Still here")).to_have_count(0)
+    create_deleted_chat(client, "Another")
+    expect(find_row(page, "Another")).to_be_visible()
+    refuse(request)
+    expect(page.locator(".toast")).to_contain_text("The disk is full")
+    expect(find_row(page, "Still here")).to_have_count(1)
 
 
 def test_ten_thousand_deleted_chats_are_found_by_title_with_few_in_the_document(

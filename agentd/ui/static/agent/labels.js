@@ -64,12 +64,15 @@ function applyChange(labels, { name, on }) {
  * Put a label on a chat, or take it off; the others, which are sent with it, are known or read before.
  * @param {number} chatId
  * @param {string} name
+ * @param {boolean} [wanted] whether it is to be there; else the other of what is
  */
-export async function toggleLabel(chatId, name) {
+export async function toggleLabel(chatId, name, wanted) {
+  let on = wanted;
   try {
     if (!chats.peek().has(chatId)) await readChat(chatId);
     if (!chats.peek().has(chatId)) return; // it was deleted meanwhile
-    const change = { chatId, name, on: !labelsOf(chatId).includes(name) };
+    on ??= !labelsOf(chatId).includes(name);
+    const change = { chatId, name, on };
     const send = () => put(`/api/chats/${chatId}/labels`, { labels: applyChange(chats.peek().get(chatId)?.labels ?? [], change) });
     unanswered.value = [...unanswered.peek(), change];
     try {
@@ -78,6 +81,6 @@ export async function toggleLabel(chatId, name) {
       unanswered.value = unanswered.peek().filter((one) => one !== change);
     }
   } catch (error) {
-    toastError(error, () => void toggleLabel(chatId, name));
+    toastError(error, () => void toggleLabel(chatId, name, on));
   }
 }

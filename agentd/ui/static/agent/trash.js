@@ -62,6 +62,7 @@ export function page() {
       await request();
     } catch (error) {
       if (error instanceof ApiError && error.status === 404) return void toast(`Chat ${chatId} is not in the trash any more`);
+      drop(chatId); // it may have been read again meanwhile
       trashed.value = [...trashed.peek(), row].sort((one, other) => other.deletedAt.localeCompare(one.deletedAt));
       toastError(error, again);
     }
