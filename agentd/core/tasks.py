@@ -1,7 +1,7 @@
 """Background tasks of the event loop, which are kept until they are done, and ended."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Self
 
 
@@ -22,6 +22,22 @@ class BackgroundTasks:
         task.add_done_callback(self._running.discard)
         return task
 
+    async def run_when_done(
+        self, futures: Sequence["asyncio.Future[None]"], do: Callable[[], None]
+    ) -> None:
+        """Call ``do`` once the futures are done, even if the caller is cancelled before.
+
+        Raises what a future raises, without a call. With the latest one first, the caller wakes
+        up only once.
+        """
+        try:
+            for one in futures:
+                await asyncio.shield(one)
+        except asyncio.CancelledError:
+            self.start(_run_when_done(futures, do))
+            raise
+        do()
+
     async def wait(self) -> None:
         """Return once all are done, including those that they start meanwhile."""
         while self._running:
@@ -32,6 +48,12 @@ class BackgroundTasks:
         for task in self._running:
             task.cancel()
         await self.wait()
+
+
+async def _run_when_done(futures: Sequence["asyncio.Future[None]"], do: Callable[[], None]) -> None:
+    results = await asyncio.gather(*futures, return_exceptions=True)
+    if not any(results):  # else whoever made the futures has reported the error
+        do()
 
 
 async def cancel_task(task: "asyncio.Task[None]") -> None:

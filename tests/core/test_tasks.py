@@ -27,6 +27,29 @@ async def test_a_task_that_nobody_else_holds_runs_to_its_end():
     assert (done, len(tasks)) == ([1], 0)
 
 
+@pytest.mark.parametrize("leaves", [False, True])
+@pytest.mark.parametrize("fails", [False, True])
+async def test_what_is_to_be_done_after_futures_is_done_though_the_caller_leaves(leaves, fails):
+    futures = [asyncio.get_running_loop().create_future() for _ in range(2)]
+    tasks, done = BackgroundTasks(), list[int]()
+    caller = asyncio.create_task(tasks.run_when_done(futures, lambda: done.append(1)))
+    await asyncio.sleep(0)
+    if leaves:
+        caller.cancel()
+        await asyncio.wait([caller])
+        assert caller.cancelled()
+    assert not done
+    futures[0].set_result(None)
+    if fails:
+        futures[1].set_exception(ZeroDivisionError())
+    else:
+        futures[1].set_result(None)
+    await asyncio.wait([caller])
+    await tasks.wait()
+    assert done == ([] if fails else [1])
+    assert leaves or isinstance(caller.exception(), ZeroDivisionError if fails else type(None))
+
+
 async def test_what_a_task_starts_is_waited_for_too():
     done: list[str] = []
     tasks = BackgroundTasks()

@@ -15,6 +15,7 @@ from typing import TypeVar
 from agentd.core.clock import Clock
 from agentd.core.errors import AgentdError, Unavailable
 from agentd.core.local_days import get_slot_minutes
+from agentd.core.tasks import BackgroundTasks
 from agentd.gateway.ledger.balances import CountedSpend
 from agentd.gateway.ledger.daily_reports import DailyReports, prepare_folders
 from agentd.gateway.ledger.daily_totals import RequestTotals
@@ -86,6 +87,7 @@ class Ledger:
         """Calls interrupted by the end of the previous process, recorded by this start."""
         self._change_count = self._unread_count = 0
         self._counting = SpendCounting(layout)
+        self._tasks = BackgroundTasks()
         self._count_lock = asyncio.Lock()
         """Held while counting spend or repricing: neither may run during the other."""
 
@@ -117,7 +119,8 @@ class Ledger:
         try:
             await self._writer.append(self._pending.begin(call.id), encode_checksummed(call))
         except Unavailable:
-            self._end_pending(call.id)
+            self._pending.end(call.id)
+            self._delete_finished_files()
             raise
 
     async def add_record(self, record: RequestRecord) -> None:
@@ -129,15 +132,16 @@ class Ledger:
         """
         assert self._writer, "the ledger is not open"
         line, mark = encode_checksummed(record), self._pending.get_current_file(record.id)
-        copied = self._writer.append(mark, line, safe=True) if mark and self.sync else None
-        written = self._writer.append(record.at[:10], line, safe=self.sync and copied is None)
+        marked = [self._writer.append(mark, line, safe=True)] if mark and self.sync else []
+        written = self._writer.append(record.at[:10], line, safe=self.sync and not marked)
         self._counting.add(record)
-        if copied:
-            await copied  # the later of the two, so the waiting task wakes up only once
-        await written
+        await self._tasks.run_when_done([*marked, written], partial(self._on_written, record))
+
+    def _on_written(self, record: RequestRecord) -> None:
         for listener in self.on_recorded:
             listener(record)
-        self._end_pending(record.id)
+        self._pending.end(record.id)
+        self._delete_finished_files()
         self._change_count += 1
         self._unread_count += 1
         if self._unread_count % REFRESH_EVERY == 0:
@@ -159,6 +163,7 @@ class Ledger:
         Reports can be rebuilt from the day files at the next start.
         """
         if self._writer:
+            await self._tasks.wait()
             self._delete_finished_files(closing=True)
             await self._writer.close()
             self._writer = None
@@ -289,10 +294,6 @@ class Ledger:
                         await self._replace_day(one)
                     difference.add(one.difference)
             return difference
-
-    def _end_pending(self, id_: str) -> None:
-        self._pending.end(id_)
-        self._delete_finished_files()
 
     def _delete_finished_files(self, *, closing: bool = False) -> None:
         for name in self._pending.pop_finished(closing=closing):

@@ -211,6 +211,23 @@ async def test_nothing_is_left_of_a_life_that_ended_well(layout):
     assert not list_mark_files(layout)
 
 
+@pytest.mark.parametrize("sync", [False, True])
+async def test_a_caller_that_leaves_while_its_call_is_recorded_leaves_no_mark(layout, sync):
+    ledger, heard = Ledger(layout, FrozenClock(NOW), sync=sync), list[RequestRecord]()
+    await ledger.open()
+    ledger.on_recorded.append(heard.append)
+    await ledger.mark_pending(build_pending_call(1))
+    leaving = asyncio.create_task(ledger.add_record(build_record(1, NOW)))
+    await asyncio.sleep(0)
+    leaving.cancel()
+    await asyncio.wait([leaving])
+    assert leaving.cancelled()
+    await ledger.close()
+    assert [one.id for one in heard] == ["r-1"]
+    assert list_mark_files(layout) == []
+    assert [id_ for id_, _ in read_costs(layout)] == ["r-1"]
+
+
 async def test_of_two_marks_of_one_call_the_last_counts(layout):
     ledger = Ledger(layout, FrozenClock(NOW))
     await ledger.open()
