@@ -23,6 +23,7 @@ from agentd.core.clock import Timestamp
 from agentd.core.errors import AgentdError, Unavailable
 from agentd.core.ids import Sequences
 from agentd.storage import checksummed_json
+from agentd.storage.document import explain_os_error
 from agentd.storage.journal import GroupCommitter, Journal, open_journal_file
 from agentd.storage.layout import Layout
 
@@ -130,7 +131,7 @@ class ChatFiles:
         """Read all messages from ``since`` on (empty: from the first), oldest first, in portions.
 
         With ``at``, those from that byte of the journal on. Raises ``Unavailable`` where the
-        journal is damaged; the chat is then read-only.
+        journal is damaged, and the chat is then read-only, or cannot be read at the moment.
         """
         loop = asyncio.get_running_loop()
         path, end = self._layout.get_journal_path(chat.id), chat.size
@@ -140,7 +141,7 @@ class ChatFiles:
                 messages, place = await loop.run_in_executor(
                     self._readers, _read_messages, self._layout, chat.id, place, end, since
                 )
-            except (checksummed_json.ChecksumMismatch, OSError) as error:
+            except (checksummed_json.ChecksumMismatch, FileNotFoundError) as error:
                 damage = f"{path}, after byte {place}: {error}"
                 log.error("chat %d is read-only: %s", chat.id, damage)
                 if opened := self._opened.get(chat.id):
@@ -228,12 +229,22 @@ def _retrieve_exception(task: "asyncio.Future[Chat]") -> None:
 def _read_messages(
     layout: Layout, chat_id: int, at: int, end: int, since: Timestamp
 ) -> tuple[list[Message], int]:
-    """Read the messages of about one chunk from ``at`` on; return them and the end offset."""
-    with open(open_journal_file(layout, chat_id), "rb") as file:
-        file.seek(at)
-        data = file.read(min(_CHUNK, end - at))
-        if not data.endswith(b"\n"):
-            data += file.readline()
+    """Read the messages of about one chunk from ``at`` on; return them and the end offset.
+
+    Raises ``ChecksumMismatch`` and ``FileNotFoundError`` for a journal that is damaged, and
+    ``Unavailable`` for one that cannot be read at the moment.
+    """
+    try:
+        with open(open_journal_file(layout, chat_id), "rb") as file:
+            file.seek(at)
+            data = file.read(min(_CHUNK, end - at))
+            if not data.endswith(b"\n"):
+                data += file.readline()
+    except FileNotFoundError:
+        raise
+    except OSError as error:  # such as too many open files
+        why = explain_os_error(layout.get_journal_path(chat_id), "read", error).message
+        raise Unavailable(f"Chat {chat_id} cannot be read", why) from error
     if not data:
         raise checksummed_json.ChecksumMismatch("it is shorter than it was")
     messages: list[Message] = []

@@ -162,6 +162,27 @@ async def test_a_history_that_cannot_be_read_is_an_error_that_names_the_file(lay
         assert path in caught.value.details
 
 
+@pytest.mark.parametrize("code", [errno.EMFILE, errno.ENOMEM, errno.EIO])
+async def test_a_history_that_cannot_be_read_for_a_moment_does_not_make_its_chat_read_only(
+    layout, monkeypatch, code
+):
+    def fail(*_):
+        raise OSError(code, os.strerror(code))
+
+    async with running_services(layout) as services:
+        number = (await services.chats.create(NewChat(prompt="go"), ME)).id
+        await services.turns.start_turn(number, TEST)
+        chat = await services.chats.get(number)
+        with monkeypatch.context() as patch:
+            patch.setattr(module, "open_journal_file", fail)
+            with pytest.raises(Unavailable) as caught:
+                _ = [part async for part in services.files.read_history(chat, "")]
+        assert layout.get_journal_path(number) in caught.value.details
+        assert not services.chats.get_summary(number).damage
+        await services.chats.append_prompt(number, "more", "", ME)
+        assert [len(part) async for part in services.files.read_history(chat, "")] == [1]
+
+
 async def test_a_long_chat_has_a_checkpoint_while_it_grows(layout, monkeypatch):
     monkeypatch.setattr(module, "CHECKPOINT_EVERY", 50)
     async with running_services(layout, crash=True) as services:
