@@ -98,6 +98,7 @@ def test_schedules_can_be_paused_at_the_same_time(client: Client, daemon: Servin
         ({"chat": 1, "worktree": True}, "chat: "),
         ({"missed": "twice"}, "The body is not valid"),
         ({"budget": 0}, "budget: found 0; expected USD, more than 0"),
+        ({"budget": 1e300}, "schedules.yml would not be valid with this change"),
         ({"output_schema": "city"}, "The body is not valid"),
     ],
 )
@@ -108,6 +109,19 @@ def test_a_mistake_is_a_bad_request_that_changes_nothing(
     assert reply.status == 400
     assert said in reply["message"]
     assert list_names(client) == []
+
+
+def test_the_file_takes_no_more_than_it_may_hold(client: Client) -> None:
+    prompt = "x" * 250_000
+    *taken, refused = (
+        client.post(SCHEDULES, NIGHTLY | {"name": f"s{number}", "prompt": prompt})
+        for number in range(5)
+    )
+    assert [reply.status for reply in taken] == [201] * 4
+    assert refused.status == 400
+    assert "would not be valid" in refused["message"]
+    assert "is larger than" in refused["details"]
+    assert list_names(client) == ["s0", "s1", "s2", "s3"]
 
 
 def test_an_unknown_schedule_and_a_taken_name_are_told(client: Client) -> None:

@@ -94,8 +94,9 @@ def edit_yaml_list(
     """Change the list in a file as ``change(entries, text)`` does; return the entries after it.
 
     ``change`` edits the text and returns the entries that are then expected. A file that is missing
-    or empty begins as the ``template``. Raises ``Conflict`` as ``edit_yaml_file`` does, and what
-    ``change`` raises: then the file stays as it was. Blocking.
+    or empty begins as the ``template``. Raises ``Conflict`` as ``edit_yaml_file`` does,
+    ``BadRequest`` when the file cannot hold what it is given, such as too large a number, or would
+    be too long, and what ``change`` raises: then the file stays as it was. Blocking.
     """
     document.make_folder(path.rpartition("/")[0])
     try:
@@ -111,7 +112,7 @@ def edit_yaml_list(
     try:
         after = parse(edited)
     except ConfigError as error:
-        raise Conflict(yaml_reader.explain_not_editable(path), error.message) from error
+        raise BadRequest(f"{path} would not be valid with this change", error.message) from error
     if after != expected:
         raise Conflict(yaml_reader.explain_not_editable(path))
     document.replace_document(path, edited, expected=found.stamp if found else None)
