@@ -4,6 +4,7 @@ Source: the remote-control specification, section 4, 'Extended surface'; paths b
 specification's prefixes are ours.
 """
 
+from contextlib import suppress
 from typing import Annotated, Literal, Protocol
 
 from msgspec import Meta, Struct
@@ -323,9 +324,11 @@ class AgentEndpoints:
         asking = [
             chat.id for chat in self._chats.list_summaries() if chat.asking and not chat.damage
         ]
-        return Response(
-            ApprovalsView(_make_approval_views([await self._chats.get(one) for one in asking]))
-        )
+        chats = []
+        for chat_id in asking:
+            with suppress(NotFound):  # deleted meanwhile, with its questions
+                chats.append(await self._chats.get(chat_id))
+        return Response(ApprovalsView(_make_approval_views(chats)))
 
     async def decide_approval(self, call: Request) -> Response:
         """Answer a question."""
