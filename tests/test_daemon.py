@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import socket
 import stat
@@ -42,6 +43,17 @@ background.LOCK_SECONDS = 0.05
 sys.exit(main(sys.argv[1:]))
 """
 """The command itself, looking at its lock more often."""
+
+
+UNDER_NOHUP = """
+import signal
+import sys
+from agentd.cli.main import main
+
+signal.signal(signal.SIGHUP, signal.SIG_IGN)
+sys.exit(main(sys.argv[1:]))
+"""
+"""The command itself, as nohup starts it."""
 
 
 class Process:
@@ -242,7 +254,7 @@ def test_a_port_in_use_is_a_clear_error_and_leaves_nothing_locked(start: Start) 
 # Stopping.
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_ends_it_in_order(
     start: Start, manager: socket.socket, number: signal.Signals
 ) -> None:
@@ -256,6 +268,15 @@ def test_a_signal_ends_it_in_order(
     assert "Traceback" not in process.log
     status = f"/api/remote/chats/{made['chatId']}/status"
     assert send_request(start().up().client(), "GET", status)["title"] == "kept"
+
+
+def test_under_nohup_it_outlives_its_terminal(start: Start) -> None:
+    process = start(program=UNDER_NOHUP).up()
+    process.child.send_signal(signal.SIGHUP)
+    status = Path(f"/proc/{process.child.pid}/status").read_text()
+    (ignored,) = re.findall(r"SigIgn:\s*([0-9a-f]+)", status)
+    assert int(ignored, 16) >> (signal.SIGHUP - 1) & 1
+    assert process.end(signal.SIGTERM) == 0
 
 
 def test_one_that_is_stopped_at_once_leaves_no_thread_and_no_watch_behind(tmp_path: Path) -> None:

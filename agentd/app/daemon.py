@@ -1,7 +1,7 @@
 """Start and stop the daemon.
 
 ``run`` locks the state folder, reads the keys, closes turns that a crash left open, starts the
-dispatcher and the HTTP server and reports readiness; on SIGTERM or SIGINT all in reverse.
+dispatcher and the HTTP server and reports readiness; on SIGTERM, SIGINT or SIGHUP all in reverse.
 """
 
 import asyncio
@@ -114,8 +114,9 @@ async def _serve(
 ) -> int:
     loop = asyncio.get_running_loop()
     told_to_stop = asyncio.Event()
-    for name in (signal.SIGTERM, signal.SIGINT):  # received from the start on, handled later
-        loop.add_signal_handler(name, told_to_stop.set)
+    for name in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        if name != signal.SIGHUP or signal.getsignal(name) != signal.SIG_IGN:  # as by nohup
+            loop.add_signal_handler(name, told_to_stop.set)  # handled once all is started
     async with start_daemon(settings, layout, environ, outside=outside) as running:
         on_ready()
         stopping = loop.create_task(told_to_stop.wait())

@@ -12,7 +12,8 @@ examples:
   agentd serve --workspace ~/src/shop        let the agent work in another folder
   agentd --state /srv/agentd serve --port 0  another state folder, any free port
 
-It stops on Ctrl-C or SIGTERM, after giving running turns time to finish.
+It stops on Ctrl-C, SIGTERM, or SIGHUP (its terminal closes; not under nohup), after giving running
+turns time to finish. No signal is needed to reload files: edits take effect when they are saved.
 """
 
 GC_THRESHOLDS = (10_000, 20, 20)
