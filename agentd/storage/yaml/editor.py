@@ -36,6 +36,9 @@ _PLAIN = re.compile(
 """Names that every reader of YAML takes for text."""
 
 
+_DOCUMENT_END = re.compile(r"^\.\.\.(?=\s|$)", re.MULTILINE)
+
+
 def edit_yaml_file(
     path: str,
     load: Callable[[bytes], T],
@@ -330,7 +333,11 @@ class YamlEditor:
         """Add a line of the outermost map: below where it is commented out, or at the end."""
         name = re.escape(line.partition(":")[0])
         shown = list(re.finditer(rf"(?m)^# ?{name}:.*$", self.content))
-        place = _find_line_end(self.content, shown[-1].end()) if shown else len(self.content)
+        place = (
+            _find_line_end(self.content, shown[-1].end())
+            if shown
+            else _find_document_end(self.content)
+        )
         self._replace(
             place, place, self._get_leading_newline(place) + " " * indent + line + self._break
         )
@@ -380,6 +387,12 @@ def _find_end(content: str, node: Node) -> int:
     if isinstance(node, ScalarNode) and node.style in ("|", ">"):
         return len(content[:end].rstrip("\r\n"))
     return end
+
+
+def _find_document_end(content: str) -> int:
+    """Return the offset of the line ``...`` that ends the document, or of the content's end."""
+    found = _DOCUMENT_END.search(content)
+    return found.start() if found else len(content)
 
 
 def _find_line_start(content: str, place: int) -> int:

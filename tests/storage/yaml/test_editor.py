@@ -75,6 +75,12 @@ def test_a_new_entry_stands_below_where_it_was_commented_out_or_at_the_end():
     assert edit("  a: 1\n", ("set", ("b",), 2)) == "  a: 1\n  b: 2\n"
 
 
+@pytest.mark.parametrize("end", ["...", "...\n", "...\n# what follows\n"])
+def test_a_new_entry_or_list_stands_above_the_end_of_the_document(end):
+    steps = ("set", ("b",), 2), ("append_item", ("c",), {"d": 3})
+    assert edit(f"a: 1\n{end}", *steps) == f"a: 1\nb: 2\nc:\n  - d: 3\n{end}"
+
+
 def test_a_new_entry_of_an_inner_map_stands_behind_the_last_one():
     after = '        color: "#222222"\n'
     new = "    three: {color: '#333333'}\n"
