@@ -193,12 +193,13 @@ def parse_url(url: str) -> SplitResult:
 
 def require_key() -> str:
     """Return the key of the environment. Raises ``Unauthorized`` when there is none."""
-    key = os.environ.get(KEY_VARIABLE, "")
+    key = os.environ.get(KEY_VARIABLE, "").strip()
     if not key:
         raise Unauthorized(
             f"{KEY_VARIABLE} is not set",
             f"Make a key once with: export {KEY_VARIABLE}=$(agentd keys generate laptop)",
         )
+    _require_sendable(key, KEY_VARIABLE)
     return key
 
 
@@ -211,7 +212,15 @@ def read_key_file(path: str) -> str:
         raise Unauthorized(f"the key file {path} cannot be read: {error}") from error
     if not key:
         raise Unauthorized(f"the key file {path} is empty", "Write an API key into it.")
+    _require_sendable(key, f"the key file {path}")
     return key
+
+
+def _require_sendable(key: str, source: str) -> None:
+    """Raise ``Unauthorized`` for a key that no header can hold; it is not repeated."""
+    if not (key.isascii() and key.isprintable()):
+        what = f"{source} has a character that no key has, such as a line break"
+        raise Unauthorized(what, "Set it to the key alone, as agentd keys generate printed it.")
 
 
 def find_daemon_url(layout: Layout) -> str:

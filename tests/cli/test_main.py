@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from agentd.cli.client import require_key
 from agentd.cli.main import COMMANDS, FAILED, OK, USAGE, main
 
 _SHOW = """
@@ -108,3 +109,24 @@ def test_a_url_that_is_none_is_wrong_usage(tmp_path, url, words):
     assert done.returncode == USAGE
     told = done.stderr.decode().splitlines()
     assert told[0] == f"agentd: {url} is not the URL of a daemon: its host or port is not valid"
+
+
+@pytest.mark.parametrize(
+    ("key", "told"),
+    [
+        ("agent_x\nagent_y", "AGENTD_KEY has a character that no key has"),
+        ("agent_…", "AGENTD_KEY has a character that no key has"),
+        (" \r\n", "AGENTD_KEY is not set"),
+    ],
+)
+def test_a_key_that_cannot_be_sent_is_reported_as_such(tmp_path, key, told):
+    done = _run_in_shell(
+        tmp_path, "", "ask", "hello", "--url", "http://127.0.0.1:1", AGENTD_KEY=key
+    )
+    assert done.returncode == FAILED
+    assert told in done.stderr.decode()
+
+
+def test_the_line_end_of_an_environment_file_is_no_part_of_the_key(monkeypatch):
+    monkeypatch.setenv("AGENTD_KEY", "agent_x\r\n")
+    assert require_key() == "agent_x"
