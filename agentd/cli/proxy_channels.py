@@ -204,7 +204,10 @@ def _read_key(name: str) -> str:
     if sys.stdin.isatty():
         key = getpass.getpass(f"key of {name} (empty for none): ")
     else:
-        key = sys.stdin.buffer.readline().decode("utf-8", "replace")
+        try:
+            key = sys.stdin.readline()
+        except UnicodeDecodeError as error:
+            raise BadRequest("the key is not UTF-8") from error
     return key.strip()
 
 

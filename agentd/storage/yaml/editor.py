@@ -333,11 +333,9 @@ class YamlEditor:
         """Add a line of the outermost map: below where it is commented out, or at the end."""
         name = re.escape(line.partition(":")[0])
         shown = list(re.finditer(rf"(?m)^# ?{name}:.*$", self.content))
-        place = (
-            _find_line_end(self.content, shown[-1].end())
-            if shown
-            else _find_document_end(self.content)
-        )
+        place = _find_document_end(self.content)
+        if shown:
+            place = _find_line_end(self.content, shown[-1].end())
         self._replace(
             place, place, self._get_leading_newline(place) + " " * indent + line + self._break
         )
