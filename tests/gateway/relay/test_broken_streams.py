@@ -91,8 +91,8 @@ def test_vendors_clients_are_told_of_a_stream_that_broke_within_an_event(
     ):
         list(chat.chat.completions.create(model="by-chat", stream=True, **asked))
     with (
-        anthropic.Anthropic(base_url=gateway.daemon.url, **options) as client,
-        client.messages.stream(model="by-messages", max_tokens=100, **asked) as stream,
+        anthropic.Anthropic(base_url=gateway.daemon.url, **options) as other,
+        other.messages.stream(model="by-messages", max_tokens=100, **asked) as stream,
         pytest.raises(anthropic.APIStatusError, match="aborted its response"),
     ):
         stream.get_final_message()
