@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.support.daemon import Serving
-from tests.ui.support import DESK, PHONE, Person, TalkingEngine, person
+from tests.ui.support import DESK, PHONE, Person, TalkingEngine, hold_requests, person
 from tests.ui.test_every_page import find_small_targets
+from tests.ui.test_queue import refuse, take_held
 
 from playwright.sync_api import Browser, Page, expect  # isort: skip
 
@@ -130,6 +131,19 @@ def test_what_cannot_be_staged_goes_back_and_says_why(ada: Person, changed: Path
     (changed / ".git" / "index.lock").unlink()
     page.locator(".toast.bad").get_by_role("button", name="Retry").click()
     expect(page.get_by_role("button", name="Unstage gone.txt")).to_be_attached()
+
+
+def test_of_files_that_cannot_be_staged_all_go_back(ada: Person, changed: Path) -> None:
+    page = ada.open("/workspace/changes")
+    held = hold_requests(page, "**/api/git/stage")
+    names = ("gone.txt", "new.txt")
+    for name in names:
+        page.get_by_role("button", name=f"Stage {name}", exact=True).click()
+        expect(page.get_by_role("button", name=f"Unstage {name}")).to_be_attached()
+    for _ in names:
+        refuse(take_held(page, held))
+    for name in names:
+        expect(page.get_by_role("button", name=f"Stage {name}", exact=True)).to_be_attached()
 
 
 def test_a_comment_on_a_line_joins_the_draft_of_a_chat(

@@ -83,7 +83,7 @@ export function followRepository() {
       await countLines(ours);
     } catch (problem) {
       if (ours === reads) status.value = before;
-      if (rows.length > MOST_PATHS) void reload(); // some of them may have been moved
+      void reload(); // some of them may have been moved, or others before that are refused, too
       toastError(problem, () => void move(deed, rows));
     }
   }
