@@ -53,7 +53,8 @@ export const page = forAdministrators("Budgets", () => {
     const { spent } = budget;
     return el("li", { class: "key-row" },
       el("span", { class: "name" }, dot(!budget.enabled ? "off" : isUsedUp ? "bad" : "good"), el("b", null, el("bdi", null, budget.name)),
-        el("span", { class: "chip" }, budget.owner ? "owner " : "tag ", el("bdi", null, budget.owner || budget.tag)),
+        el("span", { class: "chip", title: budget.owner || budget.tag }, budget.owner ? "owner " : "tag ",
+          el("bdi", null, budget.owner || budget.tag)),
         budget.enabled ? null : el("span", { class: "chip" }, "disabled"), limitChips(budget.softUsage, budget.raised)),
       el("small", null, `${counted(budget.keys, "key")} · `,
         el("a", { href: requestsLink(budget.owner ? { owner: budget.owner } : { tag: budget.tag }) },

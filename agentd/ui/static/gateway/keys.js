@@ -164,7 +164,7 @@ function aboutCard(key, reload) {
 function limitRow(one, burn, further) {
   return el("li", { class: "key-row" },
     el("span", { class: "name" }, el("b", null, one.name in COUNTS ? COUNTS[one.name] : `USD ${windowWords(one.name)}`),
-      further ? el("span", { class: "chip" }, el("bdi", null, furtherWords(further))) : null,
+      further ? el("span", { class: "chip", title: furtherWords(further) }, el("bdi", null, furtherWords(further))) : null,
       further?.budget ? el("a", { href: link(`/gateway/budgets?name=${encodeURIComponent(further.budget)}`) }, "Budget") : null),
     el("div", { class: "row-limit" }, limitBar(one), el("small", null, limitWords(one))),
     burn ? el("small", null, forecast(burn)) : null);

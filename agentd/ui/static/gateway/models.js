@@ -2,7 +2,7 @@
 
 import { get } from "../core/api.js";
 import { dot, el, icon } from "../core/el.js";
-import { count, usd } from "../core/money.js";
+import { count, price } from "../core/money.js";
 import { link, navigate, query, setQuery } from "../core/router.js";
 import { signal } from "../core/signals.js";
 import { emptyState } from "../parts/frame.js";
@@ -107,7 +107,7 @@ const listPage = forAdministrators("Models", () => {
         model.enabled ? null : el("span", { class: "chip" }, "disabled")),
       el("small", null, model.routes.map((route) => (route.model ? `${route.channel} (${route.model})` : route.channel)).join(", ")),
       model.prices
-        ? el("small", { class: "num" }, `${usd(model.prices.input)} in, ${usd(model.prices.output)} out per million tokens`)
+        ? el("small", { class: "num" }, `${price(model.prices.input)} in, ${price(model.prices.output)} out per million tokens`)
         : el("small", { class: "need" }, "No prices"),
       differenceLine(compared[model.name], list.reload),
       el("span", { class: "ends" }, menuButton({ class: "btn plain icon small", "aria-label": `Actions for ${model.name}` }, [icon("more")],
@@ -190,11 +190,11 @@ function aboutCard(model, reload) {
     ].map(([name, value]) => [el("dt", null, name ?? ""), el("dd", null, value ?? "")]).flat()),
     prices
       ? el("dl", { class: "pair" }, RATES.filter(([rate]) => prices[rate] !== null).map(([rate, label]) =>
-        [el("dt", null, label), el("dd", { class: "num" }, `${usd(Number(prices[rate]))} per million tokens`)]).flat(),
+        [el("dt", null, label), el("dd", { class: "num" }, `${price(Number(prices[rate]))} per million tokens`)]).flat(),
         prices.above.map((tier) => [el("dt", null, `Above ${count(tier.tokens)} tokens`),
-          el("dd", { class: "num" }, `${usd(tier.input)} in, ${usd(tier.output)} out`)]).flat(),
+          el("dd", { class: "num" }, `${price(tier.input)} in, ${price(tier.output)} out`)]).flat(),
         prices.services.map((tier) => [el("dt", null, `Tier ${tier.tier}`),
-          el("dd", { class: "num" }, `${usd(tier.input)} in, ${usd(tier.output)} out`)]).flat())
+          el("dd", { class: "num" }, `${price(tier.input)} in, ${price(tier.output)} out`)]).flat())
       : el("p", { class: "failure" }, icon("warning"), el("span", null, "It has no prices",
         el("small", null, "Its requests are refused or estimated, depending on the gateway's settings.")))));
 }

@@ -2,7 +2,7 @@
 
 import { get, post } from "../core/api.js";
 import { el, icon } from "../core/el.js";
-import { count, counted, usd } from "../core/money.js";
+import { count, counted, price } from "../core/money.js";
 import { link } from "../core/router.js";
 import { signal } from "../core/signals.js";
 import { toast } from "../parts/toast.js";
@@ -89,7 +89,7 @@ export function offeredCard(name, done) {
         el("b", null, el("bdi", null, one.model))),
       one.title || sizes ? el("small", null, [one.title, sizes].filter(Boolean).join(" · ")) : null,
       one.listed
-        ? el("small", { class: "num" }, `${usd(one.listed.prices.input)} in, ${usd(one.listed.prices.output)} out per million tokens`)
+        ? el("small", { class: "num" }, `${price(one.listed.prices.input)} in, ${price(one.listed.prices.output)} out per million tokens`)
         : el("small", null, "not in the price catalogue"),
       here
         ? el("span", { class: "ends" }, el("small", null, "here as ", one.models.map((model, index) =>

@@ -2,7 +2,7 @@
 
 import { get, post } from "../core/api.js";
 import { el, icon } from "../core/el.js";
-import { count, usd } from "../core/money.js";
+import { count, price } from "../core/money.js";
 import { signal } from "../core/signals.js";
 import { card } from "../settings/frame.js";
 import { readAll } from "./frame.js";
@@ -53,7 +53,7 @@ function applyPrices(name, reload) {
 export function differenceLine(comparison, reload) {
   if (!comparison?.differs || !comparison.listed) return null;
   const { prices } = comparison.listed;
-  return el("small", { class: "num need" }, `Catalogue: ${usd(prices.input)} in, ${usd(prices.output)} out `,
+  return el("small", { class: "num need" }, `Catalogue: ${price(prices.input)} in, ${price(prices.output)} out `,
     el("button", { class: "btn small", changes: "administrator", "aria-label": `Apply the catalogue's prices to ${comparison.name}`,
       onclick: () => void applyPrices(comparison.name, reload) }, "Apply"));
 }
@@ -81,8 +81,9 @@ export function cataloguePricesCard({ source, problem, comparison }, name, reloa
           el("dl", { class: "pair" }, [
             ["Listed as", `${listed.title || listed.model} (${listed.supplier})`],
             ...rates.filter(([rate]) => listed.prices[rate] !== null).map(([rate, label]) => [label,
-              `${usd(Number(listed.prices[rate]))} per million tokens${ownWords(comparison.prices, rate, Number(listed.prices[rate]))}`]),
-            ...listed.prices.above.map((tier) => [`Above ${count(tier.tokens)} tokens`, `${usd(tier.input)} in, ${usd(tier.output)} out`]),
+              `${price(Number(listed.prices[rate]))} per million tokens${ownWords(comparison.prices, rate, Number(listed.prices[rate]))}`]),
+            ...listed.prices.above.map((tier) =>
+              [`Above ${count(tier.tokens)} tokens`, `${price(tier.input)} in, ${price(tier.output)} out`]),
             ...(listed.prices.services.length ? [["Service tiers", listed.prices.services.map((tier) => tier.tier).join(", ")]] : []),
             ...(listed.context ? [["Context", `${count(listed.context)} tokens`]] : []),
             ...(listed.since ? [["Since", listed.since]] : []),
@@ -98,7 +99,7 @@ export function cataloguePricesCard({ source, problem, comparison }, name, reloa
 /** @param {import("./models.js").Prices | null} own @param {typeof RATES[number]} rate @param {number} listed */
 function ownWords(own, rate, listed) {
   const mine = own?.[rate];
-  return mine === null || mine === undefined || Number(mine) === listed ? "" : `, own ${usd(Number(mine))}`;
+  return mine === null || mine === undefined || Number(mine) === listed ? "" : `, own ${price(Number(mine))}`;
 }
 
 /**

@@ -4,7 +4,7 @@ import { call, callTagged } from "../core/api.js";
 import { ApiError } from "../core/api.js";
 import { el, icon } from "../core/el.js";
 import { list } from "../core/list.js";
-import { usd } from "../core/money.js";
+import { price } from "../core/money.js";
 import { computed, effect, signal } from "../core/signals.js";
 import { openDialog } from "../parts/dialog.js";
 import { menuButton } from "../parts/menu.js";
@@ -133,7 +133,7 @@ export function routesCard(path, routes, channels, unsaved, done) {
         () => (row.value.model ? el("small", null, row.value.model) : null),
         () => (row.value.prices
           ? el("span", { class: "chip num" },
-            `${usd(Number(row.value.prices.input))} in, ${usd(Number(row.value.prices.output))} out`)
+            `${price(Number(row.value.prices.input))} in, ${price(Number(row.value.prices.output))} out`)
           : null)),
       el("span", { class: "ends" },
         () => (share.value === null ? null : el("label", { class: "weight" }, el("span", null, `${Math.round((share.value ?? 0) * 100)} %`),

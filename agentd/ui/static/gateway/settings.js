@@ -143,7 +143,7 @@ function settingsCard({ id, title, text, fields }, settings, reload) {
   };
   const shownCard = card({ title, text }, el("div", { class: "loaded" },
     sendForm({ action: "Save", class: "card-form", send }, el("div", { class: "inside" }, form.node,
-      el("div", { role: "alert" }, () => (others.value.length ? conflict(others.value, form) : null))))));
+      el("div", { role: "status" }, () => (others.value.length ? conflict(others.value, form) : null))))));
   shownCard.id = `card-${id}`;
   return shownCard;
 }

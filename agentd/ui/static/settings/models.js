@@ -2,7 +2,7 @@
 
 import { get, may, post, remove } from "../core/api.js";
 import { dot, el, icon } from "../core/el.js";
-import { count, usd } from "../core/money.js";
+import { count, price } from "../core/money.js";
 import { link } from "../core/router.js";
 import { confirm } from "../parts/dialog.js";
 import { emptyState, loaded } from "../parts/frame.js";
@@ -105,5 +105,5 @@ export function page() {
 
 /** @param {{ input: number | string, output: number | string }} prices */
 function priceText(prices) {
-  return `${usd(Number(prices.input))} in, ${usd(Number(prices.output))} out per million tokens`;
+  return `${price(Number(prices.input))} in, ${price(Number(prices.output))} out per million tokens`;
 }
