@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from agentd.agent.engine import ReplyCompleted
+from agentd.schedules.model import MAX_SCHEDULES
 from tests.support.daemon import Client, Engine, Serving, until
 
 SCHEDULES = "/api/schedules"
@@ -122,6 +123,19 @@ def test_the_file_takes_no_more_than_it_may_hold(client: Client) -> None:
     assert "would not be valid" in refused["message"]
     assert "is larger than" in refused["details"]
     assert list_names(client) == ["s0", "s1", "s2", "s3"]
+
+
+def test_there_are_no_more_schedules_than_may_be(client: Client, daemon: Serving) -> None:
+    entries = "".join(
+        f"  - {{name: s{number}, cron: '0 3 * * *', prompt: look}}\n"
+        for number in range(MAX_SCHEDULES)
+    )
+    get_file(daemon).write_text(f"schedules:\n{entries}")
+    until(lambda: len(list_names(client)) == MAX_SCHEDULES)
+    refused = client.post(SCHEDULES, NIGHTLY)
+    assert refused.status == 400
+    assert "found 201 items; expected at most 200" in refused["details"]
+    assert len(list_names(client)) == MAX_SCHEDULES
 
 
 def test_an_unknown_schedule_and_a_taken_name_are_told(client: Client) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from agentd.core.errors import BadRequest, suggest_name
 from agentd.core.secret_text import explain_malformed_secret, is_reference
-from agentd.gateway.channels.model import MAX_FURTHER_KEYS, Channel
+from agentd.gateway.channels.model import Channel
 from agentd.gateway.vpn.links import parse_link
 from agentd.llm.endpoint import ChannelTransport
 from agentd.llm.parameters import validate_parameters
@@ -78,8 +78,6 @@ def holds_secret(channel: Channel) -> bool:
 
 
 def _validate_keys(channel: Channel) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    if len(channel.keys) > MAX_FURTHER_KEYS:  # what a file holds is not counted by its schema
-        yield ("keys",), f"there are {len(channel.keys)}; at most {MAX_FURTHER_KEYS} are used"
     for number, key in enumerate(channel.keys):
         if not key:
             yield ("keys", number), "is empty; remove it"

@@ -131,6 +131,9 @@ class _Walker:
         items = self._require_node(node, SequenceNode, "a list", path)
         if len(items.value) < (kind.min_length or 0):
             raise self._add_problem(node, path, f"expected at least {kind.min_length} item")
+        if kind.max_length is not None and len(items.value) > kind.max_length:
+            what = f"found {len(items.value)} items; expected at most {kind.max_length}"
+            raise self._add_problem(node, path, what)
         values = [
             self.convert_part(item, kind.item_type, f"{path}[{number}]")
             for number, item in enumerate(items.value)

@@ -78,7 +78,7 @@ def test_further_keys_are_read_and_every_mistake_in_them_has_its_line(layout):
     ]
     many = ", ".join(f"env:K{number}" for number in range(51))
     (result,) = load_problems(layout, text.replace("env:ONE", many))
-    assert "channels[1].keys: there are 52; at most 50" in result
+    assert "channels[1].keys: found 52 items; expected at most 50" in result
 
 
 def test_a_file_with_a_further_key_in_it_is_private(layout):

@@ -21,7 +21,7 @@ class Model(Struct, frozen=True):
     name: str
     engine: Literal["offline", "native"] = "offline"
     price: Price | None = None
-    tags: tuple[str, ...] = ()
+    tags: Annotated[tuple[str, ...], Meta(min_length=1, max_length=2)] = ()
 
 
 class Shape(Struct, frozen=True, rename={"class_": "class"}):
@@ -135,6 +135,16 @@ def test_only_true_and_false_are_truth_values(value):
 def test_numbers_stay_within_their_range():
     assert "expected a whole number 0 to 65535" in read_problems("port: 65536")[0]
     assert "expected a number 0 to 1" in read_problems("ratio: 1.5")[0]
+
+
+def test_a_list_has_as_many_items_as_its_shape_says():
+    assert read("models: [{name: a, tags: [x, y]}]").models[0].tags == ("x", "y")
+    many = "models:\n  - name: a\n    tags: [x, y, z]\n"
+    assert read_problems(many) == [
+        "agentd.yml:3: models[0].tags: found 3 items; expected at most 2"
+    ]
+    none = "models: [{name: a, tags: []}]"
+    assert read_problems(none) == ["agentd.yml:1: models[0].tags: expected at least 1 item"]
 
 
 def test_a_pattern_covers_the_whole_text():
