@@ -45,6 +45,16 @@ sys.exit(main(sys.argv[1:]))
 """The command itself, looking at its lock more often."""
 
 
+IN_A_TERMINAL = """
+import signal
+import sys
+from agentd.cli.main import main
+
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+sys.exit(main(sys.argv[1:]))
+"""
+"""The command itself, as a terminal starts it: the tests may run under nohup."""
+
 UNDER_NOHUP = """
 import signal
 import sys
@@ -258,7 +268,7 @@ def test_a_port_in_use_is_a_clear_error_and_leaves_nothing_locked(start: Start) 
 def test_a_signal_ends_it_in_order(
     start: Start, manager: socket.socket, number: signal.Signals
 ) -> None:
-    process = start(NOTIFY_SOCKET=get_notify_address(manager)).up()
+    process = start(program=IN_A_TERMINAL, NOTIFY_SOCKET=get_notify_address(manager)).up()
     made = send_request(process.client(), "POST", "/api/remote/chats", {"title": "kept"})
     assert process.end(number) == 0
     assert not Path(process.layout.daemon).exists()

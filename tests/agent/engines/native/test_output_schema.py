@@ -32,15 +32,15 @@ def scene(tmp_path: Path, supplier) -> Scene:
 
 
 @pytest.mark.parametrize(
-    ("dialect", "place"),
+    ("dialect", "place", "closed"),
     [
-        ("openai-chat", ("response_format", "json_schema", "schema")),
-        ("openai-responses", ("text", "format", "schema")),
-        ("anthropic", ("output_config", "format", "schema")),
+        ("openai-chat", ("response_format", "json_schema", "schema"), {}),
+        ("openai-responses", ("text", "format", "schema"), {}),
+        ("anthropic", ("output_config", "format", "schema"), {"additionalProperties": False}),
     ],
 )
 def test_each_dialect_asks_in_its_own_way_in_every_request_of_the_turn(
-    scene, supplier, dialect, place
+    scene, supplier, dialect, place, closed
 ):
     scene.dialect = dialect
     supplier.script(Call("list_files", {}), Say(GOOD))
@@ -49,7 +49,7 @@ def test_each_dialect_asks_in_its_own_way_in_every_request_of_the_turn(
         found = request.body
         for name in place:
             found = found[name]
-        assert found == CITY
+        assert found == CITY | closed
     supplier.script(Say("Riga."))
     scene.run()
     assert place[0] not in supplier.requests[-1].body
