@@ -52,7 +52,7 @@ def call(page: Page) -> Call:
     ],
 )
 def test_durations_have_two_units_at_most(call: Call, seconds: float, shown: str) -> None:
-    assert call("./core/time.js", "duration", seconds) == shown
+    assert call("./core/durations.js", "duration", seconds) == shown
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_durations_have_two_units_at_most(call: Call, seconds: float, shown: str
     [(521_000, "8:41"), (-5, "0:00"), (1, "0:01"), (3_600_000, "1:00:00")],
 )
 def test_what_is_left_is_counted_down(call: Call, milliseconds: int, shown: str) -> None:
-    assert call("./core/time.js", "countdown", milliseconds) == shown
+    assert call("./core/durations.js", "countdown", milliseconds) == shown
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,8 @@
 import { address, ApiError } from "../core/api.js";
 import { el, icon, skeleton } from "../core/el.js";
 import * as live from "../core/live.js";
-import { count, counted, usd } from "../core/money.js";
+import { count, counted } from "../core/counts.js";
+import { usd } from "../core/money.js";
 import { link, query, setQuery } from "../core/router.js";
 import { computed, effect, onEnd, signal, untracked } from "../core/signals.js";
 import { barList, chartCard, sparkline } from "../parts/chart.js";

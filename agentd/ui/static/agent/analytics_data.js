@@ -1,7 +1,8 @@
 /** What the analytics page asks for, and its numbers as series for charts. */
 
 import { get } from "../core/api.js";
-import { count, usd } from "../core/money.js";
+import { count } from "../core/counts.js";
+import { usd } from "../core/money.js";
 import { now } from "../core/time.js";
 import { MOST_SERIES } from "../parts/chart.js";
 import { compact, shortSeconds, wholeUsd } from "../parts/figures.js";

@@ -5,7 +5,7 @@ import { list } from "../core/list.js";
 import { link, path } from "../core/router.js";
 import { computed, effect, onEnd, signal, untracked } from "../core/signals.js";
 import { clockTime, fullTime, shortTime } from "../core/time.js";
-import { counted } from "../core/money.js";
+import { counted } from "../core/counts.js";
 import { closeMenu, openMenu } from "../parts/menu.js";
 import { toastError } from "../parts/toast.js";
 import { approvals, groups, isUnseen, loadChats, loading, loadMore, next, questionTitle } from "./chats.js";

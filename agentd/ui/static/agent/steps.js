@@ -2,7 +2,7 @@
 
 import { el, icon } from "../core/el.js";
 import { effect, signal } from "../core/signals.js";
-import { duration } from "../core/time.js";
+import { duration } from "../core/durations.js";
 import { diffBoxes, diffCounts, parseDiff } from "../parts/diff.js";
 
 /** @typedef {import("./chat_data.js").Message} Message */

@@ -3,9 +3,11 @@
 import { may } from "../core/api.js";
 import { el, icon } from "../core/el.js";
 import { list } from "../core/list.js";
-import { count, usd } from "../core/money.js";
+import { count } from "../core/counts.js";
+import { usd } from "../core/money.js";
 import { computed, effect, signal } from "../core/signals.js";
-import { clockTime, duration, fullTime, ticking } from "../core/time.js";
+import { duration } from "../core/durations.js";
+import { clockTime, fullTime, ticking } from "../core/time.js";
 import { growingProse, prose, structured, copyText } from "../parts/prose.js";
 import { stepNode, stepsSummary, subjectOf } from "./steps.js";
 

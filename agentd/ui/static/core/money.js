@@ -1,6 +1,4 @@
-/** Sums and counts, as people read them. */
-
-const whole = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
+/** Sums and prices, as people read them. */
 
 /**
  * A sum in USD, with as many digits as it needs: `$0.1413`, `$18.42`, `$1,204`.
@@ -16,31 +14,18 @@ export function usd(sum) {
 }
 
 /**
- * A count with separators: `41,206`.
- * @param {number} number
+ * A price in USD with all of its digits, as price lists have it: `$15.00`, `$1.875`, `$0.00375`.
+ * @param {number | string} amount
  */
-export function count(number) {
-  return whole.format(number);
+export function price(amount) {
+  return `$${Number(amount).toLocaleString("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 10 })}`;
 }
 
 /**
- * A count with its noun: `1 prompt`, `3 prompts`.
- * @param {number} number
- * @param {string} noun
- * @param {string} [many]
+ * A sum in a currency that somebody else tells.
+ * @param {number} amount
+ * @param {string} currency
  */
-export function counted(number, noun, many = `${noun}s`) {
-  return `${count(number)} ${number === 1 ? noun : many}`;
-}
-
-/**
- * Bytes: `812 B`, `4.1 MB`.
- * @param {number} bytes
- */
-export function size(bytes) {
-  const units = ["B", "KB", "MB", "GB", "TB"];
-  let unit = 0;
-  let amount = bytes;
-  for (; amount >= 1000 && unit < units.length - 1; unit++) amount /= 1000;
-  return `${unit && amount < 100 ? amount.toFixed(1) : Math.round(amount)} ${units[unit]}`;
+export function inCurrency(amount, currency) {
+  return currency === "USD" ? usd(amount) : `${amount.toLocaleString("en-US", { maximumFractionDigits: 2 })} ${currency}`;
 }

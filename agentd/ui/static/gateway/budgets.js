@@ -1,7 +1,8 @@
 /** The budgets: limits that the access keys of an owner, or with a tag, share. */
 
 import { dot, el, icon } from "../core/el.js";
-import { counted, usd } from "../core/money.js";
+import { counted } from "../core/counts.js";
+import { usd } from "../core/money.js";
 import { emptyState } from "../parts/frame.js";
 import { menuButton } from "../parts/menu.js";
 import { card } from "../settings/frame.js";

@@ -2,7 +2,7 @@
 
 import { post } from "../core/api.js";
 import { el, icon } from "../core/el.js";
-import { count, size } from "../core/money.js";
+import { count, size } from "../core/counts.js";
 import { signal } from "../core/signals.js";
 import { fullTime } from "../core/time.js";
 import { failureLine, labelled } from "../settings/frame.js";

@@ -2,8 +2,8 @@
 
 import { post } from "../core/api.js";
 import { dot, el, icon } from "../core/el.js";
-import { count, counted } from "../core/money.js";
-import { inCurrency } from "../core/price.js";
+import { count, counted } from "../core/counts.js";
+import { inCurrency } from "../core/money.js";
 import { signal } from "../core/signals.js";
 import { agoTime, fullTime } from "../core/time.js";
 import { shortSeconds } from "../parts/figures.js";

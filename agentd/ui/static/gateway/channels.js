@@ -2,9 +2,10 @@
 
 import { get } from "../core/api.js";
 import { dot, el, icon } from "../core/el.js";
-import { count } from "../core/money.js";
+import { count } from "../core/counts.js";
 import { link, navigate, query, setQuery } from "../core/router.js";
-import { duration, fullTime } from "../core/time.js";
+import { duration } from "../core/durations.js";
+import { fullTime } from "../core/time.js";
 import { emptyState } from "../parts/frame.js";
 import { menuButton } from "../parts/menu.js";
 import { card } from "../settings/frame.js";

@@ -3,7 +3,7 @@
 import { post } from "../core/api.js";
 import { ApiError } from "../core/api.js";
 import { el } from "../core/el.js";
-import { counted } from "../core/money.js";
+import { counted } from "../core/counts.js";
 import { onEnd, signal } from "../core/signals.js";
 import { failureLine } from "../settings/frame.js";
 

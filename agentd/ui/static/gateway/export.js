@@ -2,10 +2,11 @@
 
 import { get, post } from "../core/api.js";
 import { dot, el, icon } from "../core/el.js";
-import { count, counted, size } from "../core/money.js";
+import { count, counted, size } from "../core/counts.js";
 import { link } from "../core/router.js";
 import { signal } from "../core/signals.js";
-import { agoTime, duration, fullTime } from "../core/time.js";
+import { duration } from "../core/durations.js";
+import { agoTime, fullTime } from "../core/time.js";
 import { openDialog } from "../parts/dialog.js";
 import { emptyState } from "../parts/frame.js";
 import { toast } from "../parts/toast.js";

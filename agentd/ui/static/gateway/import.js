@@ -2,7 +2,7 @@
 
 import { post } from "../core/api.js";
 import { dot, el, icon } from "../core/el.js";
-import { counted } from "../core/money.js";
+import { counted } from "../core/counts.js";
 import { link } from "../core/router.js";
 import { computed, signal } from "../core/signals.js";
 import { toast } from "../parts/toast.js";

@@ -2,7 +2,7 @@
 
 import { address, get } from "../core/api.js";
 import { el, icon } from "../core/el.js";
-import { count, counted } from "../core/money.js";
+import { count, counted } from "../core/counts.js";
 import { link } from "../core/router.js";
 import { computed } from "../core/signals.js";
 import { barList } from "../parts/chart.js";

@@ -2,7 +2,8 @@
 
 import { call, remove } from "../core/api.js";
 import { el } from "../core/el.js";
-import { count, usd } from "../core/money.js";
+import { count } from "../core/counts.js";
+import { usd } from "../core/money.js";
 import { fullTime, now } from "../core/time.js";
 import { openDialog } from "../parts/dialog.js";
 import { toast } from "../parts/toast.js";

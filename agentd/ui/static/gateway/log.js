@@ -2,7 +2,7 @@
 
 import { get } from "../core/api.js";
 import { dot, el, icon } from "../core/el.js";
-import { counted } from "../core/money.js";
+import { counted } from "../core/counts.js";
 import { link, query, setQuery } from "../core/router.js";
 import { computed, signal } from "../core/signals.js";
 import { agoTime, fullTime } from "../core/time.js";

@@ -2,8 +2,8 @@
 
 import { get } from "../core/api.js";
 import { dot, el, icon } from "../core/el.js";
-import { count } from "../core/money.js";
-import { price } from "../core/price.js";
+import { count } from "../core/counts.js";
+import { price } from "../core/money.js";
 import { link, navigate, query, setQuery } from "../core/router.js";
 import { signal } from "../core/signals.js";
 import { emptyState } from "../parts/frame.js";

@@ -2,8 +2,8 @@
 
 import { get, post } from "../core/api.js";
 import { el, icon } from "../core/el.js";
-import { count, counted } from "../core/money.js";
-import { price } from "../core/price.js";
+import { count, counted } from "../core/counts.js";
+import { price } from "../core/money.js";
 import { link } from "../core/router.js";
 import { signal } from "../core/signals.js";
 import { toast } from "../parts/toast.js";

@@ -2,7 +2,8 @@
 
 import { dot, el, icon } from "../core/el.js";
 import * as live from "../core/live.js";
-import { count, usd } from "../core/money.js";
+import { count } from "../core/counts.js";
+import { usd } from "../core/money.js";
 import { link, query, setQuery } from "../core/router.js";
 import { computed, effect, onEnd, signal, untracked } from "../core/signals.js";
 import { clockTime, now } from "../core/time.js";

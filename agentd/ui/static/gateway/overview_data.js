@@ -1,8 +1,8 @@
 /** What the overview reads, and its numbers as series for charts. */
 
 import { get } from "../core/api.js";
-import { count, usd } from "../core/money.js";
-import { inCurrency } from "../core/price.js";
+import { count } from "../core/counts.js";
+import { inCurrency, usd } from "../core/money.js";
 import { query } from "../core/router.js";
 import { clockTime, now } from "../core/time.js";
 import { compact, wholeUsd } from "../parts/figures.js";

@@ -2,8 +2,8 @@
 
 import { get, post } from "../core/api.js";
 import { el, icon } from "../core/el.js";
-import { count } from "../core/money.js";
-import { price } from "../core/price.js";
+import { count } from "../core/counts.js";
+import { price } from "../core/money.js";
 import { signal } from "../core/signals.js";
 import { card } from "../settings/frame.js";
 import { readAll } from "./frame.js";

@@ -2,7 +2,7 @@
 
 import { getText } from "../core/api.js";
 import { el, icon } from "../core/el.js";
-import { count } from "../core/money.js";
+import { count } from "../core/counts.js";
 import { onEnd, signal } from "../core/signals.js";
 import { toast, toastError } from "../parts/toast.js";
 

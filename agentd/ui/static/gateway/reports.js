@@ -2,7 +2,8 @@
 
 import { get } from "../core/api.js";
 import { el } from "../core/el.js";
-import { count, usd } from "../core/money.js";
+import { count } from "../core/counts.js";
+import { usd } from "../core/money.js";
 import { link, navigate, query, setQuery } from "../core/router.js";
 import { computed, signal } from "../core/signals.js";
 import { barList, chartCard } from "../parts/chart.js";

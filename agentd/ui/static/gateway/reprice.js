@@ -2,7 +2,8 @@
 
 import { post } from "../core/api.js";
 import { el } from "../core/el.js";
-import { count, counted, usd } from "../core/money.js";
+import { count, counted } from "../core/counts.js";
+import { usd } from "../core/money.js";
 import { signal } from "../core/signals.js";
 import { now } from "../core/time.js";
 import { toast } from "../parts/toast.js";

@@ -2,7 +2,8 @@
 
 import { ApiError, get } from "../core/api.js";
 import { dot, el, icon, svg } from "../core/el.js";
-import { count, size, usd } from "../core/money.js";
+import { count, size } from "../core/counts.js";
+import { usd } from "../core/money.js";
 import { link } from "../core/router.js";
 import { onEnd } from "../core/signals.js";
 import { fullTime } from "../core/time.js";

@@ -3,7 +3,8 @@
 import { address } from "../core/api.js";
 import { el, icon, skeleton } from "../core/el.js";
 import { list } from "../core/list.js";
-import { count, usd } from "../core/money.js";
+import { count } from "../core/counts.js";
+import { usd } from "../core/money.js";
 import { link, navigate, query, setQuery } from "../core/router.js";
 import { computed, effect, scope, signal, untracked } from "../core/signals.js";
 import { daysAgo, fullTime, shortTime } from "../core/time.js";

@@ -4,7 +4,7 @@ import { call, callTagged } from "../core/api.js";
 import { ApiError } from "../core/api.js";
 import { el, icon } from "../core/el.js";
 import { list } from "../core/list.js";
-import { price } from "../core/price.js";
+import { price } from "../core/money.js";
 import { computed, effect, signal } from "../core/signals.js";
 import { openDialog } from "../parts/dialog.js";
 import { menuButton } from "../parts/menu.js";

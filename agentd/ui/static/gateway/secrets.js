@@ -2,7 +2,7 @@
 
 import { call, get } from "../core/api.js";
 import { dot, el, icon } from "../core/el.js";
-import { count } from "../core/money.js";
+import { count } from "../core/counts.js";
 import { emptyState } from "../parts/frame.js";
 import { menuButton } from "../parts/menu.js";
 import { card } from "../settings/frame.js";

@@ -3,7 +3,8 @@
 import { ApiError, canChange, may, post } from "../core/api.js";
 import { el, icon } from "../core/el.js";
 import { onEnd, signal } from "../core/signals.js";
-import { countdown, now, ticking } from "../core/time.js";
+import { countdown } from "../core/durations.js";
+import { now, ticking } from "../core/time.js";
 import { questionTitle } from "../agent/chats.js";
 import { diffLines, parseDiff } from "./diff.js";
 import { menuButton } from "./menu.js";

@@ -6,7 +6,7 @@
 import { ApiError, get, remove } from "../core/api.js";
 import { el, icon } from "../core/el.js";
 import { list } from "../core/list.js";
-import { size as sizeText } from "../core/money.js";
+import { size as sizeText } from "../core/counts.js";
 import { computed, onEnd, signal } from "../core/signals.js";
 import * as store from "../core/store.js";
 import { upload } from "../core/upload.js";

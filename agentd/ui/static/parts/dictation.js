@@ -3,7 +3,8 @@
 import { ApiError, call, get } from "../core/api.js";
 import { el } from "../core/el.js";
 import { detached, signal } from "../core/signals.js";
-import { countdown, ticking } from "../core/time.js";
+import { countdown } from "../core/durations.js";
+import { ticking } from "../core/time.js";
 import { loadStyle } from "./stylesheet.js";
 import { toast, toastError } from "./toast.js";
 

@@ -6,7 +6,7 @@
 import { ApiError, call, callTagged, canChange, post, remove, sendInOrder, session } from "../core/api.js";
 import { el, icon } from "../core/el.js";
 import { list } from "../core/list.js";
-import { counted } from "../core/money.js";
+import { counted } from "../core/counts.js";
 import { computed, effect, flush, signal } from "../core/signals.js";
 import { unansweredChanges } from "../core/unanswered.js";
 import { clockTime, comingTime, fullTime } from "../core/time.js";

@@ -2,7 +2,7 @@
 
 import { get, may, post, put, remove } from "../core/api.js";
 import { el, icon } from "../core/el.js";
-import { counted } from "../core/money.js";
+import { counted } from "../core/counts.js";
 import { confirm, openDialog } from "../parts/dialog.js";
 import { emptyState, loaded } from "../parts/frame.js";
 import { menuButton } from "../parts/menu.js";

@@ -2,7 +2,7 @@
 
 import { post, put } from "../core/api.js";
 import { el, icon } from "../core/el.js";
-import { counted } from "../core/money.js";
+import { counted } from "../core/counts.js";
 import { computed, signal } from "../core/signals.js";
 import { openDialog } from "../parts/dialog.js";
 import { loaded } from "../parts/frame.js";

@@ -2,7 +2,7 @@
 
 import { get, may, put, remove } from "../core/api.js";
 import { dot, el, icon } from "../core/el.js";
-import { counted } from "../core/money.js";
+import { counted } from "../core/counts.js";
 import { agoTime } from "../core/time.js";
 import { confirm } from "../parts/dialog.js";
 import { emptyState, loaded } from "../parts/frame.js";

@@ -2,8 +2,8 @@
 
 import { get, may, post, remove } from "../core/api.js";
 import { dot, el, icon } from "../core/el.js";
-import { count } from "../core/money.js";
-import { price } from "../core/price.js";
+import { count } from "../core/counts.js";
+import { price } from "../core/money.js";
 import { link } from "../core/router.js";
 import { confirm } from "../parts/dialog.js";
 import { emptyState, loaded } from "../parts/frame.js";

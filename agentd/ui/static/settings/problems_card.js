@@ -2,7 +2,7 @@
 
 import { get } from "../core/api.js";
 import { dot, el } from "../core/el.js";
-import { counted } from "../core/money.js";
+import { counted } from "../core/counts.js";
 import { loaded } from "../parts/frame.js";
 import { card, follow, listView, longList } from "./frame.js";
 

@@ -3,7 +3,8 @@
 import { ApiError, canChange, get, may, post } from "../core/api.js";
 import { el, icon } from "../core/el.js";
 import { computed, effect, signal } from "../core/signals.js";
-import { agoTime, duration, fullTime, now, ticking } from "../core/time.js";
+import { duration } from "../core/durations.js";
+import { agoTime, fullTime, now, ticking } from "../core/time.js";
 import { addKeys } from "../parts/keys.js";
 import { autofixPanel, autofixSwitch, followAutofix } from "./autofix.js";
 import { jobOutput } from "./job_output.js";

@@ -3,7 +3,8 @@
 import { canChange, get, may, post } from "../core/api.js";
 import { el, icon } from "../core/el.js";
 import { computed } from "../core/signals.js";
-import { agoTime, duration, fullTime, ticking } from "../core/time.js";
+import { duration } from "../core/durations.js";
+import { agoTime, fullTime, ticking } from "../core/time.js";
 import { addKeys } from "../parts/keys.js";
 import { jobOutput } from "./job_output.js";
 import { emptyJobs, facts, jobsPage, stateLine } from "./jobs.js";

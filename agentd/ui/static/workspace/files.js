@@ -2,7 +2,7 @@
 
 import { address, ApiError, get } from "../core/api.js";
 import { el, icon } from "../core/el.js";
-import { count, size } from "../core/money.js";
+import { count, size } from "../core/counts.js";
 import { link, query, setQuery } from "../core/router.js";
 import { computed, onEnd, signal } from "../core/signals.js";
 import * as live from "../core/live.js";

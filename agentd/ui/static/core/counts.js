@@ -1,0 +1,33 @@
+/** Counts and sizes, as people read them. */
+
+const whole = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
+
+/**
+ * A count with separators: `41,206`.
+ * @param {number} number
+ */
+export function count(number) {
+  return whole.format(number);
+}
+
+/**
+ * A count with its noun: `1 prompt`, `3 prompts`.
+ * @param {number} number
+ * @param {string} noun
+ * @param {string} [many]
+ */
+export function counted(number, noun, many = `${noun}s`) {
+  return `${count(number)} ${number === 1 ? noun : many}`;
+}
+
+/**
+ * Bytes: `812 B`, `4.1 MB`.
+ * @param {number} bytes
+ */
+export function size(bytes) {
+  const units = ["B", "KB", "MB", "GB", "TB"];
+  let unit = 0;
+  let amount = bytes;
+  for (; amount >= 1000 && unit < units.length - 1; unit++) amount /= 1000;
+  return `${unit && amount < 100 ? amount.toFixed(1) : Math.round(amount)} ${units[unit]}`;
+}
