@@ -87,8 +87,10 @@ def test_an_official_client_can_do_all_there_is(
     assert found["outcome"]["reply"] == "allowed: go on"
     (asked,) = found["asked"]
     assert "may the agent use shell" in asked
-    # The first version forgets what came together with the answer.
-    assert "allowed: shell" in found["progress"] or client == TYPESCRIPT_1
+    # TypeScript's clients forget the progress that they read together with the answer, which is
+    # a matter of chance over pipes: they call its handler later, and remove it before.
+    may_forget = client == TYPESCRIPT_1 or (client, transport) == (TYPESCRIPT, STDIO)
+    assert "allowed: shell" in found["progress"] or may_forget
     assert f"agentd://chats/{found['outcome']['chatId']}" in found["resources"]
     assert found["templates"] == 3
     assert (found["read"], found["refused"], found["changed"]) == (True, True, True)
