@@ -90,6 +90,23 @@ def test_a_process_that_begins_is_shown_at_once_and_ends_with_its_setting(
     expect(page.locator(".processes")).to_be_hidden()
 
 
+def test_the_list_is_shown_later_when_it_could_not_be_loaded_at_first(
+    ada: Person, site: Serving, supplier: Supplier
+) -> None:
+    chat = begin(site, supplier)
+    address = "**/agent/processes.js"
+    ada.context.route(address, lambda route: route.abort())
+    page = ada.open("/inbox")
+    page.locator(".shell").wait_for()
+    with page.expect_event("requestfailed", lambda one: "processes.js" in one.url):
+        page.goto(f"{site.url}/{chat}")
+    expect(page.locator(".turn").last).to_contain_text("It listens.")
+    ada.context.unroute(address)
+    supplier.script(Say("It still does."))
+    site.client().post(f"/api/remote/chats/{chat}/queue", {"prompt": "And now?"})
+    expect(page.locator(".processes")).to_contain_text("1 running")
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_the_list_is_accessible_on_a_phone(
     browser: Browser, site: Serving, supplier: Supplier, theme: str

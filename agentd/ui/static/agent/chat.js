@@ -250,8 +250,9 @@ export function page(params) {
   async function showBackground() {
     if (wantsBackground) return;
     wantsBackground = true;
-    const make = await import("./processes.js").then(({ processList }) => processList(chatId));
-    if (scroll.isConnected) [background.value, endBackground] = detached(make);
+    const make = await import("./processes.js").then(({ processList }) => processList(chatId)).catch(() => null);
+    if (!make) wantsBackground = false; // the network failed: the next turn or process tries again
+    else if (scroll.isConnected) [background.value, endBackground] = detached(make);
   }
   onEnd(live.on("processesUpdate", (id) => id === chatId && void showBackground()));
   effect(() => {
