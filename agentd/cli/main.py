@@ -49,7 +49,7 @@ class Command(Protocol):
 
 OK, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 
-_NOT_PRINTED = {errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF}
+_OUTPUT_ERRORS = {errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF}
 """Errors of a write that may be that of our own output."""
 
 EXAMPLES = """\
@@ -75,7 +75,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         code = _run(argv)
         sys.stdout.flush()
     except OSError as error:
-        if error.errno not in _NOT_PRINTED or error.filename is not None:
+        if error.errno not in _OUTPUT_ERRORS or error.filename is not None:
             raise
         # The interpreter must not try to flush our output again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

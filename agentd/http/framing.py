@@ -36,7 +36,7 @@ _CHUNK_SIZE = re.compile(rb"[0-9a-fA-F]{1,15}")
 _MAX_CHUNK_LINE = 256
 """The most bytes of the line before a chunk; its extensions are ignored."""
 _CONTROL = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
-"""What no line between chunks may hold: others take a bare line feed for the line's end."""
+"""Characters that no line between chunks may hold: others end a line at a bare line feed."""
 _MAX_STEPS = 1_000
 """The most lines and chunks that are taken at once: about a millisecond."""
 _MAX_TRAILERS = 8 * 1024

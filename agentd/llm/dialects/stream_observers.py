@@ -35,7 +35,7 @@ Test: TypeAlias = Callable[[bytes], bool]
 """True if this is an event of some kind."""
 
 EVENT_ENDS = (b"\n\n", b"\n\r\n", b"\r\r")
-"""What whole events end with."""
+"""The bytes with which whole events end."""
 
 _USAGE = re.compile(rb'"usage"\s*:\s*\{').search
 _FINISH = re.compile(rb'"finish_reason"\s*:\s*"').search

@@ -60,7 +60,7 @@ class ResourceEndpoints(ABC, Generic[E]):
 
     types: ClassVar[ResourceTypes]
     noun: ClassVar[str]
-    """What one is called in errors."""
+    """The word for one in errors, such as ``access key``."""
     path_parameter: ClassVar[str] = "name"
     """The parameter of the path that names one."""
 

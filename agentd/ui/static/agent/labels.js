@@ -1,8 +1,8 @@
 /** Labels of chats: chips with their colours, and the menu that sets them. */
 
-import { put, sendInOrder } from "../core/api.js";
+import { put } from "../core/api.js";
 import { el } from "../core/el.js";
-import { signal } from "../core/signals.js";
+import { unansweredChanges } from "../core/unanswered.js";
 import { toastError } from "../parts/toast.js";
 import { chats, labels, putChat, readChat } from "./chats.js";
 
@@ -16,10 +16,11 @@ export function labelChips(names) {
   });
 }
 
-/** @typedef {{ chatId: number, name: string, on: boolean }} LabelChange whether the chat is to have the label */
-
-/** Changes that the daemon has not answered yet, oldest first. */
-const unanswered = signal(/** @type {readonly LabelChange[]} */ ([]));
+/**
+ * The changes of each chat's labels that the daemon has not answered yet.
+ * @type {Map<number, ReturnType<typeof unansweredChanges<readonly string[]>>>}
+ */
+const unanswered = new Map();
 
 /** So many labels can be looked through in a menu. */
 const IN_MENU = 12;
@@ -46,18 +47,14 @@ export function labelItems(chatId) {
  * @param {number} chatId
  */
 export function labelsOf(chatId) {
-  const told = chats.value.get(chatId)?.labels ?? [];
-  return unanswered.value.filter((change) => change.chatId === chatId).reduce(applyChange, told);
+  return changesOf(chatId).over(chats.value.get(chatId)?.labels ?? []);
 }
 
-/**
- * @param {readonly string[]} labels
- * @param {LabelChange} change
- * @returns {readonly string[]}
- */
-function applyChange(labels, { name, on }) {
-  if (labels.includes(name) === on) return labels;
-  return on ? [...labels, name] : labels.filter((one) => one !== name);
+/** @param {number} chatId */
+function changesOf(chatId) {
+  const found = unanswered.get(chatId) ?? unansweredChanges(`chat ${chatId}`);
+  unanswered.set(chatId, found);
+  return found;
 }
 
 /**
@@ -72,14 +69,14 @@ export async function toggleLabel(chatId, name, wanted) {
     if (!chats.peek().has(chatId)) await readChat(chatId);
     if (!chats.peek().has(chatId)) return; // it was deleted meanwhile
     on ??= !labelsOf(chatId).includes(name);
-    const change = { chatId, name, on };
-    const send = () => put(`/api/chats/${chatId}/labels`, { labels: applyChange(chats.peek().get(chatId)?.labels ?? [], change) });
-    unanswered.value = [...unanswered.peek(), change];
-    try {
-      putChat(await sendInOrder(`chat ${chatId}`, send));
-    } finally {
-      unanswered.value = unanswered.peek().filter((one) => one !== change);
-    }
+    const isOn = on;
+    /** @param {readonly string[]} all */
+    const apply = (all) => {
+      if (all.includes(name) === isOn) return all;
+      return isOn ? [...all, name] : all.filter((one) => one !== name);
+    };
+    const send = () => put(`/api/chats/${chatId}/labels`, { labels: apply(chats.peek().get(chatId)?.labels ?? []) });
+    await changesOf(chatId).send(apply, send, putChat);
   } catch (error) {
     toastError(error, () => void toggleLabel(chatId, name, on));
   }
