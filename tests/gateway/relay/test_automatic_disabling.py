@@ -42,7 +42,11 @@ def ask(setup: GatewaySetup, caller: Caller, *steps: Any) -> list[int]:
 
 
 def wait_until_disabled(manager: Manager) -> Any:
-    return until(lambda: shown if not (shown := manager.get(CHAT).json())["enabled"] else None)
+    """Return the channel once it is disabled and that is recorded, which is a moment later."""
+    until(lambda: manager.get("/api/agent/changes?limit=1")["items"])
+    shown = manager.get(CHAT).json()
+    assert shown["enabled"] is False
+    return shown
 
 
 def test_it_is_disabled_with_a_note_everywhere_and_enabling_clears_it(
