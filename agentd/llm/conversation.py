@@ -199,10 +199,12 @@ ErrorKind: TypeAlias = Literal[
     "overloaded",
     "server",
     "garbled",
+    "unusable_reply",
     "broken",
 ]
 """``content_refused``: by a filter of the supplier; ``quota``: no credit left; ``garbled``: the
-supplier's response cannot be parsed;
+supplier's response cannot be parsed; ``unusable_reply``: it is valid, but the model's reply in it
+cannot be used, such as an invalid tool call, so that another attempt may succeed;
 ``broken``: the stream ended before the reply did."""
 
 

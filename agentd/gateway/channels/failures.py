@@ -28,5 +28,9 @@ MODEL_FAILURES: frozenset[Failure] = frozenset({"rate_limit", "overloaded"})
 KEY_FAILURES: frozenset[Failure] = frozenset({"authentication", "rate_limit", "quota"})
 """... or only of the key that was used, if the channel has another: they are about the account."""
 
-FALLBACK_FAILURES: frozenset[Failure] = CHANNEL_FAILURES | {"permission", "not_found"}
+FALLBACK_FAILURES: frozenset[Failure] = CHANNEL_FAILURES | {
+    "permission",
+    "not_found",
+    "unusable_reply",
+}
 """Failures after which another channel may do better; an invalid request fails everywhere."""

@@ -132,7 +132,7 @@ class UpstreamAttempts:
             return FailedAttempt("unreachable", failure, detail=error.message)
         except TooLarge as error:
             failure = make_no_response_error(call.request.id, candidate.channel.name, error)
-            return FailedAttempt("garbled", failure, detail=error.message)
+            return FailedAttempt("unusable_reply", failure, detail=error.message)
         return await self._finish_whole(whole, response, call, accounting, candidate)
 
     async def _start_stream(

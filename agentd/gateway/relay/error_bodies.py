@@ -30,6 +30,7 @@ MODEL_REQUEST_ERRORS: tuple[GatewayErrorKind, ...] = (
     "rate_limit",
     "overloaded",
     "garbled",
+    "unusable_reply",
     "broken",
     "limit",
     "no_licence",

@@ -86,7 +86,7 @@ def make_no_response_error(
             what = f"Channel {channel} did not respond"
         case _:
             what = f"Channel {channel} cannot reach its supplier"
-    kind: ErrorKind = "garbled" if isinstance(error, TooLarge) else "broken"
+    kind: ErrorKind = "unusable_reply" if isinstance(error, TooLarge) else "broken"
     return SupplierError(kind, f"{what}. {SEE_THE_LOG}")
 
 

@@ -189,6 +189,7 @@ def test_only_failures_of_the_channels_own_making_make_it_rest(kind):
         "invalid_request",
         "context_too_long",
         "content_refused",
+        "unusable_reply",
     )
     assert world.list_candidates(AB) == (["b", "a"] if rests else ["a", "b"])
     world.now += A.cool_down

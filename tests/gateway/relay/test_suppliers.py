@@ -58,6 +58,8 @@ def gateway(
                 build_model(f"only-{name}", name),
             ]
         setup.channels.append(setup.build_channel("second", *DIALECTS))
+        setup.channels.append(setup.build_channel("second-gemini", "gemini"))
+        setup.models.append(build_model("gemini-twice", "gemini", "second-gemini"))
         for dialect, name in CHANNELS.items():
             for way in (f"asked-too-much-{name}", f"asked-too-late-{name}"):
                 setup.channels.append(setup.build_channel(way, dialect))
@@ -332,3 +334,23 @@ def test_a_suppliers_refusal_in_json_is_passed_on_as_json_whatever_it_is_called(
     result = gateway.add_caller().ask(dialect, f"odd-{CHANNELS[dialect]}")
     assert (result.status, result.body.decode()) == (status, body)
     assert result.headers["Content-Type"] == "application/json"
+
+
+@pytest.mark.parametrize("dialect", ["openai-chat", "openai-responses", "anthropic"])
+def test_an_unusable_reply_is_asked_for_elsewhere_and_its_channel_is_not_in_cooldown(
+    gateway: RunningGateway, dialect: ChannelDialect
+) -> None:
+    """The model failed at one caller's prompt: the channel works for all others."""
+    unusable = Answer((), finish="MALFORMED_FUNCTION_CALL")
+    gateway.supplier.script(unusable, Say("well"), Say("again"))
+    caller = gateway.add_caller()
+    results = [caller.ask(dialect, "gemini-twice") for _ in range(2)]
+    assert [one.text() for one in results] == ["well", "again"]
+    records = [gateway.wait_for_record(one) for one in results]
+    assert [(one.channel, one.tries) for one in records] == [("second-gemini", 2), ("gemini", 1)]
+
+
+def test_a_caller_reads_why_a_reply_cannot_be_used(gateway: RunningGateway) -> None:
+    gateway.supplier.script(Answer((), finish="MALFORMED_FUNCTION_CALL"))
+    result = gateway.add_caller().ask("openai-chat", "by-gemini")
+    assert (result.status, b"MALFORMED_FUNCTION_CALL" in result.body) == (502, True)

@@ -86,7 +86,7 @@ def test_what_only_a_gateway_says_has_its_status(dialect, kind, statuses):
 def test_another_agentd_reads_the_kind_that_was_meant(dialect, kind):
     status, body = render_error(dialect, kind, "Because", "req-1")
     understood = parse_error_response(status, {}, body).kind
-    same = {"garbled": "server", "broken": "server"}
+    same = dict.fromkeys(("garbled", "unusable_reply", "broken"), "server")
     if dialect == "gemini":
         same |= {"quota": "rate_limit", "context_too_long": "invalid_request"}
     if dialect in ("gemini", "anthropic"):  # which have only the message to tell it by

@@ -62,7 +62,7 @@ class LeaveOut(Struct, frozen=True):
 SupplierProblem: TypeAlias = SupplierError | SupplierUnreachable
 Remedy: TypeAlias = RetryAfter | TrimConversation | LeaveOut | RateLimited | TurnFailed
 
-_PASSING = ("rate_limit", "overloaded", "server", "garbled", "broken")
+_PASSING = ("rate_limit", "overloaded", "server", "garbled", "unusable_reply", "broken")
 """Kinds of errors that may be temporary."""
 
 _REFUSED = ("invalid_request", "permission", "not_found")
@@ -176,7 +176,7 @@ class Recovery:
                 )
             case "content_refused":
                 return f"The content filter of {name} refuses the request: {said}"
-            case "broken" | "garbled":
+            case "broken" | "garbled" | "unusable_reply":
                 return f"The answer of {name} was incomplete or invalid: {said}"
             case _:
                 return f"{name} could not answer: {said}"

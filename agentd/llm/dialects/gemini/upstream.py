@@ -268,7 +268,7 @@ class _ReplyParser:
             return
         yield from self._end_thinking()
         if self._stop in _UNUSABLE and not self._takes_any_end:
-            yield SupplierError("garbled", self._why or f"The model failed: {self._stop}")
+            yield SupplierError("unusable_reply", self._why or f"The model failed: {self._stop}")
         stop = _STOPS.get(self._stop, "refused")
         yield ReplyFinished("tool_calls" if self._calls and stop == "end" else stop)
 

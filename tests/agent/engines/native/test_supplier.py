@@ -23,7 +23,10 @@ def make_recovery(chance: float = 1.0, **more) -> Recovery:
     return Recovery(ACCESS, "large", RetryPolicy(**more), FrozenClock(), lambda: chance)
 
 
-@given(CHANCES, st.sampled_from(["rate_limit", "overloaded", "server", "garbled", "broken"]))
+KINDS = ("rate_limit", "overloaded", "server", "garbled", "unusable_reply", "broken")
+
+
+@given(CHANCES, st.sampled_from(KINDS))
 def test_pauses_grow_to_a_bound_and_then_it_ends(chance, kind):
     it = make_recovery(chance, tries=8, first=1.0, longest=10.0)
     pauses = []

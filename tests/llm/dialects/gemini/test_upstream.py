@@ -239,7 +239,7 @@ def test_why_it_ended(reason, end):
 
 def test_a_call_that_nobody_can_follow_is_a_failure():
     (*_, end) = read_chunks(build_gemini_piece([], finishReason="MALFORMED_FUNCTION_CALL"))
-    assert end == SupplierError("garbled", "The model failed: MALFORMED_FUNCTION_CALL")
+    assert end == SupplierError("unusable_reply", "The model failed: MALFORMED_FUNCTION_CALL")
 
 
 def test_a_prompt_that_was_blocked_is_refused():
