@@ -5,11 +5,12 @@ from collections.abc import Iterable
 from hashlib import sha256
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, structs
 
 from agentd.core.errors import BadRequest
 from agentd.llm.conversation import (
     PDF,
+    Conversation,
     DocumentPart,
     ImagePart,
     JsonFormat,
@@ -54,6 +55,22 @@ def normalize_messages(messages: Iterable[ModelMessage]) -> list[ModelMessage]:
         parts.sort(key=lambda part: not isinstance(part, ToolResult))
     _check_results(merged)
     return [ModelMessage(role, tuple(parts)) for role, parts in merged]
+
+
+def ensure_message(conversation: Conversation) -> Conversation:
+    """Return the conversation with its instructions as the user's message if it has no other.
+
+    OpenAI's chat API answers a request of system messages alone; all others refuse it.
+    """
+    said = any(
+        not isinstance(part, TextPart) or part.text
+        for message in conversation.messages
+        for part in message.parts
+    )
+    if said or not conversation.system:
+        return conversation
+    instructions = ModelMessage("user", (TextPart(conversation.system),))
+    return structs.replace(conversation, messages=(instructions,), system="")
 
 
 def leave_out_supplier_items(messages: Iterable[ModelMessage]) -> tuple[ModelMessage, ...]:

@@ -423,3 +423,20 @@ def test_arguments_keep_their_bytes():
         call = ModelMessage("assistant", (ToolCall("a", "ls", '{ "p":  "\\u00e4" }'),))
         body = dialect.encode_request(Conversation(messages=(PROMPT, call, RESULT)), "m")
         assert b'{ "p":  "\\u00e4" }' in body.replace(b'\\"', b'"').replace(b"\\\\", b"\\")
+
+
+@pytest.mark.parametrize("messages", [(), (ModelMessage("user", (TextPart(""),)),)])
+def test_instructions_alone_are_the_prompt_where_a_request_needs_a_message(messages):
+    alone = Conversation(system="Greet me.", messages=messages)
+    asked = {name: encode(dialect, alone) for name, dialect in DIALECTS.items()}
+    assert asked["openai-chat"]["messages"][0] == {"role": "system", "content": "Greet me."}
+    assert asked["openai-responses"]["input"][0]["content"][0]["text"] == "Greet me."
+    assert asked["anthropic"]["messages"][0]["content"] == [{"type": "text", "text": "Greet me."}]
+    assert asked["gemini"]["contents"] == [{"role": "user", "parts": [{"text": "Greet me."}]}]
+    assert not {"instructions", "system", "systemInstruction"} & {
+        field for body in asked.values() for field in body
+    }
+
+
+def test_instructions_beside_a_message_stay_instructions():
+    assert encode(anthropic_upstream)["system"][0]["text"] == "Be brief."

@@ -43,6 +43,7 @@ from agentd.llm.dialects.anthropic.closed_schema import close_objects
 from agentd.llm.dialects.custom_tools import describe_function
 from agentd.llm.dialects.message_order import (
     encode_arguments,
+    ensure_message,
     leave_out_supplier_items,
     normalize_messages,
 )
@@ -94,6 +95,7 @@ def build_headers(secret: str) -> dict[str, str]:
 
 def encode_request(conversation: Conversation, model: str, *, stream: bool = True) -> bytes:
     """Do as ``Dialect.encode_request``."""
+    conversation = ensure_message(conversation)
     cached = bool(conversation.cache_key)
     body: dict[str, object] = {
         "model": model,

@@ -37,6 +37,7 @@ from agentd.llm.dialects import stream_reader
 from agentd.llm.dialects.custom_tools import describe_function
 from agentd.llm.dialects.message_order import (
     encode_arguments,
+    ensure_message,
     name_attachments,
     normalize_messages,
     render_result,
@@ -86,6 +87,7 @@ def encode_request(conversation: Conversation, model: str, *, stream: bool = Tru
 
     The end user's id is omitted: Gemini has no field for it, and no reply depends on it.
     """
+    conversation = ensure_message(conversation)
     sealed = _BEFORE_SEALS.search(model) is None
     body: dict[str, object] = {"contents": _encode_contents(conversation.messages, sealed=sealed)}
     one_call = _ONE_CALL if conversation.tools and not conversation.parallel_tool_calls else ""

@@ -42,6 +42,7 @@ from agentd.llm.dialects.message_order import (
     build_pdf_url,
     encode_arguments,
     encode_json_format,
+    ensure_message,
     format_effort,
     format_user,
     get_file_name,
@@ -87,6 +88,7 @@ def get_path(model: str, *, stream: bool = True) -> str:
 
 def encode_request(conversation: Conversation, model: str, *, stream: bool = True) -> bytes:
     """Do as ``Dialect.encode_request``; this dialect has no ``stop`` or ``top_k``."""
+    conversation = ensure_message(conversation)
     if conversation.stop_sequences:
         raise BadRequest("The Responses API does not support stop sequences")
     if conversation.top_k is not None:
