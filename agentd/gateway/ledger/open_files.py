@@ -93,7 +93,8 @@ class OpenFiles:
         return {day: file.size for day, file in self._open.items()}
 
     def release(self, day: str) -> None:
-        """Close a day's file if it is open."""
+        """Close a day's file if it is open; what replaces it has no remains of a failed write."""
+        self._untruncated.pop(day, None)
         file = self._open.pop(day, None)
         if file:
             self._on_release(file)

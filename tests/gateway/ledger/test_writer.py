@@ -181,8 +181,9 @@ async def test_a_probe_shows_whether_lines_would_be_taken_and_leaves_nothing(lay
     assert read_ledger(layout) == b"first\nthird\n"
 
 
-async def test_a_probe_fails_as_long_as_what_a_failed_write_left_cannot_be_cut(layout, monkeypatch):
-    writer, write, cut = LedgerWriter(layout), os.write, os.ftruncate
+async def leave_remains(writer, monkeypatch):
+    """Append a line of which half is written and cannot be cut off again."""
+    write = os.write
 
     def write_half(fd, data):
         write(fd, bytes(data)[: len(data) // 2])
@@ -191,7 +192,6 @@ async def test_a_probe_fails_as_long_as_what_a_failed_write_left_cannot_be_cut(l
     def raise_error(fd, size):
         raise OSError(errno.EIO, "")
 
-    await writer.append(DAY, b"first\n")
     monkeypatch.setattr(ledger_writer.os, "write", write_half)
     monkeypatch.setattr(ledger_writer.os, "ftruncate", raise_error)
     with pytest.raises(Unavailable):
@@ -199,8 +199,32 @@ async def test_a_probe_fails_as_long_as_what_a_failed_write_left_cannot_be_cut(l
     monkeypatch.setattr(ledger_writer.os, "write", write)
     with pytest.raises(Unavailable, match="cannot be cut"):
         await writer.probe(DAY)
+
+
+async def test_a_probe_fails_as_long_as_what_a_failed_write_left_cannot_be_cut(layout, monkeypatch):
+    writer, cut = LedgerWriter(layout), os.ftruncate
+    await writer.append(DAY, b"first\n")
+    await leave_remains(writer, monkeypatch)
     monkeypatch.setattr(ledger_writer.os, "ftruncate", cut)
     await writer.probe(DAY)
     await writer.append(DAY, b"third\n")
     await writer.close()
     assert read_ledger(layout) == b"first\nthird\n"
+
+
+async def test_a_file_that_is_removed_while_remains_cannot_be_cut_off_is_begun_anew(
+    layout, monkeypatch
+):
+    writer, cut = LedgerWriter(layout), os.ftruncate
+    await writer.append(DAY, b"first\n")
+    await leave_remains(writer, monkeypatch)
+
+    def remove():
+        os.unlink(layout.get_ledger_day_path(DAY))
+        writer.release_file(DAY)
+
+    await writer.run_between_groups(remove)
+    monkeypatch.setattr(ledger_writer.os, "ftruncate", cut)
+    await writer.append(DAY, b"third\n")
+    await writer.close()
+    assert read_ledger(layout) == b"third\n"
