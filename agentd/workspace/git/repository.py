@@ -27,6 +27,8 @@ _PLAIN = (
     *("--no-color", "--no-ext-diff", "--no-textconv", "--ignore-submodules=all"),
     # Paths as the workspace has them, also where it is only a part of the repository.
     "--relative",
+    # Whatever diff.noprefix and diff.mnemonicPrefix say: programs read this.
+    *("--src-prefix=a/", "--dst-prefix=b/"),
 )
 # A file that was only touched: without refreshing the index git reports just its name.
 _UNCHANGED = re.compile(r"^diff --git .*\n(?=diff --git |\Z)", re.MULTILINE)
@@ -76,6 +78,8 @@ class GitRepository:
             asked: tuple[str, ...] = (
                 "show",
                 "--format=",
+                # Else git shows only what a merge has of neither side, and that in another format.
+                "--diff-merges=first-parent",
                 *_PLAIN,
                 build_commit_argument(wanted.commit),
             )
@@ -141,6 +145,7 @@ class GitRepository:
         ended = await self._git.run_checked(
             *("status", "--porcelain=v2", "--branch", "-z", f"--untracked-files={untracked}"),
             *("--ignore-submodules=all", "--", ANYWHERE),
+            limit=_MOST_NAMES,
         )
         return _parse_status(ended.output, prefix, most, truncated=ended.truncated)
 
@@ -164,8 +169,12 @@ def parse_commits(output: bytes) -> tuple[Commit, ...]:
 
 
 def _parse_status(output: bytes, prefix: str, most: int, *, truncated: bool) -> RepositoryStatus:
-    """Read ``git status --porcelain=v2 --branch -z``; ``prefix`` is cut off each path."""
-    fields = iter(output.decode("utf-8", "replace").split("\0"))
+    """Read ``git status --porcelain=v2 --branch -z``; ``prefix`` is cut off each path.
+
+    Of what is ``truncated``, the last path may not be whole, and is left out.
+    """
+    whole = output[: output.rfind(b"\0") + 1] if truncated else output
+    fields = iter(whole.decode("utf-8", "replace").split("\0"))
     branch: dict[str, str] = {}
     changes: list[GitChange] = []
     for field in fields:
@@ -178,8 +187,9 @@ def _parse_status(output: bytes, prefix: str, most: int, *, truncated: bool) -> 
             case "1 ":
                 changes.append(GitChange(field[2:4], field.split(" ", 8)[-1].removeprefix(prefix)))
             case "2 ":
-                path = field.split(" ", 9)[-1].removeprefix(prefix)
-                changes.append(GitChange(field[2:4], path, next(fields, "").removeprefix(prefix)))
+                path, before = field.split(" ", 9)[-1].removeprefix(prefix), next(fields, "")
+                if before:
+                    changes.append(GitChange(field[2:4], path, before.removeprefix(prefix)))
             case "u ":
                 changes.append(GitChange(field[2:4], field.split(" ", 10)[-1].removeprefix(prefix)))
     ahead, _, behind = branch.get("branch.ab", "+0 -0").partition(" ")

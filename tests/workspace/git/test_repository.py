@@ -119,6 +119,28 @@ def test_what_is_protected_is_left_out_of_a_difference_and_named(root):
         assert ("changed" in text) is (wanted.path == "." and not wanted.commit)
 
 
+@pytest.mark.parametrize("setting", ["diff.noprefix", "diff.mnemonicPrefix"])
+def test_a_diff_names_files_in_one_way_whatever_a_person_set(root, setting):
+    run_git(root, "config", "--global", setting, "true")
+    (root / "a.txt").write_text("changed\n")
+    for wanted, path in ((GitDiff(), "a.txt"), (GitDiff(commit="HEAD"), "sub/b.txt")):
+        diff = do(GitRepository(str(root)).diff(wanted)).text
+        assert diff.startswith(f"diff --git a/{path} b/{path}\n")
+        assert f"\n+++ b/{path}\n" in diff
+
+
+def test_what_a_merge_changed_is_what_it_brought(root):
+    run_git(root, "checkout", "-qb", "other", "HEAD~1")
+    (root / "brought.txt").write_text("theirs\n")
+    run_git(root, "add", "-A")
+    run_git(root, "commit", "-qm", "theirs")
+    run_git(root, "checkout", "-q", "main")
+    run_git(root, "merge", "-q", "--no-edit", "other")
+    diff = do(GitRepository(str(root)).diff(GitDiff(commit="HEAD"))).text
+    assert diff.count("diff --git") == 1
+    assert "+++ b/brought.txt\n@@ -0,0 +1 @@\n+theirs\n" in diff
+
+
 def test_a_conflict_is_reported(root):
     run_git(root, "checkout", "-qb", "other", "HEAD~1")
     (root / "a.txt").write_text("theirs\n")
@@ -169,6 +191,21 @@ def test_times_are_utc(root, monkeypatch, date, at):
     run_git(root, "commit", "-qm", "Dated")
     monkeypatch.delenv("GIT_AUTHOR_DATE")
     assert do(GitRepository(str(root)).log(GitLog())).commits[0].at == at
+
+
+@pytest.mark.parametrize("cut", [1, 5, 14, 70, 90, 100, 180])
+def test_of_changes_that_are_too_many_to_be_read_each_listed_one_is_whole(root, monkeypatch, cut):
+    for number in range(5):
+        (root / f"new file {number}").write_text("")
+    run_git(root, "mv", "a.txt", "named.txt")
+    size = len(run_git(root, "status", "--porcelain=v2", "--branch", "-z"))
+    monkeypatch.setattr("agentd.workspace.git.repository._MOST_NAMES", size - cut)
+    status = do(GitRepository(str(root)).read_status(GitStatus()))
+    assert status.truncated
+    known = [GitChange("R.", "named.txt", "a.txt")]
+    known += [GitChange("??", f"new file {number}") for number in range(5)]
+    assert list(status.changes) == known[: len(status.changes)]
+    assert len(status.changes) == max(5 - cut // 13, 0)
 
 
 def test_many_changes_are_cut(root):
