@@ -99,7 +99,8 @@ async def run(
     ``Unavailable`` when it cannot be started. Cancelling kills its process group.
 
     A program that has to be stopped gets ``SIGTERM`` and ``grace`` seconds, for example to remove
-    its locks, before it is killed.
+    its locks, before it is killed. What it left in the background, with its outputs open, has as
+    long to end once the program itself did; without ``grace`` it is awaited until the timeout.
 
     With ``on_output`` both outputs are passed to it merged, as they arrive, and not kept; the call
     then ends with the program itself: children that hold its outputs open are killed, not awaited.
@@ -120,14 +121,16 @@ async def run(
     except (OSError, ValueError) as error:
         raise build_start_error(command[0], folder, error) from error
     late = False
-    end = listener.silent if on_output is None else listener.exited
+    end = listener.silent if on_output is None and not grace else listener.exited
     try:
         listener.give(given)
         async with asyncio.timeout(timeout):
             await asyncio.wait([end, listener.overflow], return_when=asyncio.FIRST_COMPLETED)
-        if on_output is not None and end.done():
-            kill_group(transport.get_pid())
-            await asyncio.wait([listener.silent], timeout=_DRAIN_SECONDS)
+        if end.done():
+            if on_output is not None:
+                kill_group(transport.get_pid())
+            rest = grace if on_output is None else _DRAIN_SECONDS
+            await asyncio.wait([listener.silent], timeout=rest)
     except TimeoutError:
         late = True
     finally:

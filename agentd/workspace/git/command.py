@@ -28,7 +28,7 @@ LIMIT = 2**20
 """Bytes that a call may say."""
 GRACE = 5.0
 """Seconds that git has, once asked to end, to remove its locks (``index.lock``); it needs some
-milliseconds."""
+milliseconds. What a hook left in the background has as long, once git ended."""
 
 _GIT = (
     *("git", "--no-pager", "--literal-pathspecs"),

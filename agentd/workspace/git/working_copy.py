@@ -181,7 +181,7 @@ class WorkingCopy:
             hooks=request.run_hooks,
             options=_COMMITTING,
         )
-        if ended.truncated:
+        if ended.truncated and ended.code:
             limit = f"{_HOOKS_OUTPUT // 2**20} MiB"
             raise Conflict(f"A hook said more than {limit}: the commit was given up")
         if ended.code:
@@ -232,14 +232,17 @@ class WorkingCopy:
         )
         top = prefix.encode()
         # A folder is another repository: git lists no other folders here.
-        changed = [line[3:].removeprefix(top) for line in _split_names(ended) if line[-1:] != b"/"]
+        lines = [line for line in _split_names(ended) if line[-1:] != b"/"]
+        changed = [line[3:].removeprefix(top) for line in lines]
         self._refuse_closed(changed)
         for path in chosen:
             if path != ANYWHERE and not any(_is_in(one, os.fsencode(path)) for one in changed):
                 raise Conflict(f"There is nothing to commit in {path}")
+        # What is staged as it is, is left so: a removed file may be a folder by now.
+        left = [path for path, line in zip(changed, lines, strict=True) if line[1:2] != b" "]
         staging = await self._git.run(
             *("update-index", "--add", "--remove", "--replace", "-z", "--stdin"),
-            given=b"".join(path + b"\0" for path in changed),
+            given=b"".join(path + b"\0" for path in left),
         )
         if staging.code:
             raise_git_error(staging)

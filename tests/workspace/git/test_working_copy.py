@@ -14,6 +14,8 @@ from agentd.workspace.git.commits import CommitRequest
 from agentd.workspace.git.working_copy import WorkingCopy
 
 T = TypeVar("T")
+HOURS = 9999
+"""Seconds that no test waits."""
 
 
 def do(work: Awaitable[T]) -> T:
@@ -309,6 +311,27 @@ def test_filters_of_the_repository_are_refused(root, canary, name):
     with pytest.raises(Forbidden, match="filter"):
         commit(root, CommitRequest("x", all=True))
     assert not canary.exists()
+
+
+def test_what_a_hook_leaves_in_the_background_does_not_hold_up_its_commit(root, monkeypatch):
+    monkeypatch.setattr("agentd.workspace.git.command.GRACE", 0.2)
+    install_hook(root, "post-commit", f"sleep {HOURS} &")
+    (root / "a").write_text("two\n")
+    made = commit(root, CommitRequest("With a hook", all=True, run_hooks=True))
+    assert made.subject == "With a hook"
+    assert list_subjects(root) == ["With a hook", "First"]
+
+
+def test_a_file_that_became_a_folder_is_committed_after_it_was_staged(root):
+    (root / "a").unlink()
+    (root / "a").mkdir()
+    (root / "a" / "d").write_text("inside\n")
+    (root / "b").write_text("two\n")
+    copy = WorkingCopy(str(root))
+    for _ in range(2):
+        do(copy.stage(["a"]))
+    commit(root, CommitRequest("Became a folder", all=True))
+    assert list_committed(root) == {"a", "a/d", "b"}
 
 
 def test_no_other_program_of_the_repository_runs(root, canary):
