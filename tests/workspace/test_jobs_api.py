@@ -20,6 +20,7 @@ import pytest
 from agentd.system.process_identity import read_identity
 from agentd.workspace.builds.output import MAX_PUBLISHED
 from agentd.workspace.deployments.runner import VARIABLE
+from agentd.workspace.job_store import OUTPUT
 from tests.live.test_sse_api import Stream, listening
 from tests.support.daemon import HASH, Client, Serving, until
 from tests.support.fixtures import Serve
@@ -39,6 +40,7 @@ deployments:
   web: {command: [sh, -c, "echo up >> ups; echo serving; exec sleep 100"], stop_seconds: 5}
   crash: {command: [sh, -c, "echo no; exit 3"], backoff: 0.05, backoff_max: 0.1}
   talks: {command: [sh, -c, "cat pipe; exec sleep 100"]}
+  floods: {command: [sh, -c, "head -c 30000000 /dev/zero; echo last"], restart: never}
   deaf: {command: [sh, -c, "trap '' TERM; while :; do sleep 1; done"], stop_seconds: 0.1}
 """
 
@@ -271,6 +273,17 @@ def test_restart_is_another_process(client: Client) -> None:
     first = client.post("/api/deploy/start/web", None)["pid"]
     assert client.post("/api/deploy/restart/web", None)["state"] == "stopping"
     assert wait_for_deployment(client, "web", "running")["pid"] not in (0, first)
+
+
+def test_what_a_deployment_said_is_within_bounds_once_it_ended(daemon: Serving) -> None:
+    client = daemon.client()
+    client.post("/api/deploy/start/floods", None)
+    wait_for_deployment(client, "floods", "stopped")
+    log, older, _ = daemon.layout.get_deployment_output_paths("floods")
+    assert os.path.getsize(log) + os.path.getsize(older) <= 2 * OUTPUT
+    said = client.get("/api/deploy/output/floods?tail=1")
+    assert said.body.endswith(b"last\n")
+    assert said.headers["X-Output-Next"] == str(30_000_000 + len("last\n"))
 
 
 def test_what_does_not_heed_the_request_to_end_is_made_to(client: Client) -> None:

@@ -280,6 +280,7 @@ class _Keeper:
         if isinstance(stimulus, ProgramEnded):
             self._program = None
             await self._listener.stop(self.job.status.run)
+            await asyncio.to_thread(self._shop.store.trim, self.job.status.name)
             if self._health:
                 self._health.cancel()
                 self._health = None
