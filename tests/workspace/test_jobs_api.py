@@ -181,6 +181,26 @@ def test_a_problem_is_found_in_the_folder_of_its_build(
     assert [problem["path"] for problem in problems] == ["sub/x.c", "y.c", ""]
 
 
+def test_a_build_that_gets_no_thread_has_failed_and_can_be_built_again(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = threading.Thread.start
+
+    def refuse_builds(thread: threading.Thread) -> None:
+        if thread.name.startswith("build "):
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse_builds)
+        client.post("/api/build/trigger/good", None)
+        failed = wait_for_build(client, "good")
+    assert failed["state"] == "failed"
+    assert "can't start new thread" in failed["message"]
+    client.post("/api/build/trigger/good", None)
+    assert wait_for_build(client, "good")["state"] == "succeeded"
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_an_unknown_build_is_not_found(client: Client, name: str) -> None:
     """Specification 4: an unknown build name answers 404."""

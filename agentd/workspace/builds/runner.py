@@ -76,7 +76,10 @@ class BuildPrograms:
             else:
                 loop.call_soon_threadsafe(ended.set_result, end)
 
-        threading.Thread(target=run_build, name=f"build {run}").start()
+        try:
+            threading.Thread(target=run_build, name=f"build {run}").start()
+        except RuntimeError as error:  # the system allows no more threads
+            raise Unavailable(f"A build cannot be started: {error}.") from error
         try:
             return await asyncio.shield(ended)
         except asyncio.CancelledError:
