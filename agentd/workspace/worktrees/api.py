@@ -45,7 +45,8 @@ class WorktreeView(Struct, frozen=True, rename="camel"):
     uncommitted: int
     """Files that are changed or new and not committed."""
     problem: str
-    """Why it could not be made or set up the last time; empty: nothing is known to be wrong."""
+    """Why it could not be made or set up the last time, or that its branch is gone or not checked
+    out; empty: nothing is known to be wrong."""
 
 
 class MergeWorktree(Struct, frozen=True):
@@ -173,7 +174,7 @@ class WorktreeEndpoints:
             ahead=status.ahead if status else 0,
             behind=status.behind if status else 0,
             uncommitted=status.uncommitted if status else 0,
-            problem=tree.problem,
+            problem=(status.problem if status else "") or tree.problem,
         )
 
 

@@ -28,6 +28,8 @@ class WorktreeStatus(Struct, frozen=True):
     """Commits of the workspace that the chat's branch lacks."""
     uncommitted: int
     """Files that are changed or new and not committed."""
+    problem: str = ""
+    """That something else than its branch is checked out in it; empty: nothing is wrong."""
 
 
 class MergeTree(Struct, frozen=True):

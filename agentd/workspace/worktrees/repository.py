@@ -120,7 +120,10 @@ class WorktreeRepository:
     async def require_nothing_to_lose(self, top: str, branch: str) -> None:
         """Raise ``Conflict`` if dropping the tree would lose work."""
         unmerged = await self.count_unmerged(branch) if await find_tip(self._main, branch) else 0
-        uncommitted = await self._count_uncommitted(top) if await self.exists(top) else 0
+        uncommitted = 0
+        if await self.exists(top):
+            unmerged += await self._count_commits_of_no_branch(top)
+            uncommitted = await self._count_uncommitted(top)
         if unmerged or uncommitted:
             _refuse_loss(branch, unmerged, uncommitted)
 
@@ -152,13 +155,16 @@ class WorktreeRepository:
             "rev-list", "--left-right", "--count", f"{head}...{tip}"
         )
         behind, ahead = map(int, counted.output.split())
+        exists = await self.exists(top)
+        settled = exists and tree.step == "ready"  # a rebase has no branch checked out
         return WorktreeStatus(
             await get_branch(self._main),
             tip,
             await find_merge_base(self._main, head, tip) or tree.base,
             ahead,
             behind,
-            await self._count_uncommitted(top) if await self.exists(top) else 0,
+            await self._count_uncommitted(top) if exists else 0,
+            await self._explain_checkout(top, tree.branch) if settled else "",
         )
 
     async def diff(self, top: str, tree: Worktree, path: str, places: ProtectedPlaces) -> Diff:
@@ -177,13 +183,25 @@ class WorktreeRepository:
         folder = await self.get_folder(top)
         return WorkingCopy(folder, self._list_closed(folder))
 
-    async def commit_all(self, top: str, message: str) -> bool:
-        """Commit all that is changed in a tree; return whether something was."""
+    async def commit_all(self, top: str, branch: str, message: str) -> bool:
+        """Commit all that is changed in a tree to its branch; return whether something was.
+
+        Raises ``Conflict`` if something else is checked out, such as a branch that an agent made.
+        """
+        if other := await self._explain_checkout(top, branch):
+            raise Conflict(other, f"Have the agent check {branch} out and merge its work into it.")
         if not await self._count_uncommitted(top):
             return False
         copy = WorkingCopy(top, self._list_closed(await self.get_folder(top)))
         await copy.commit(CommitRequest(message, all=True))
         return True
+
+    async def _explain_checkout(self, top: str, branch: str) -> str:
+        """Explain that something else than its branch is checked out in a tree; empty: it is."""
+        current = await get_branch(Git(top))
+        if current == branch:
+            return ""
+        return f"The work tree has {current or 'no branch'} checked out, not {branch}."
 
     async def _find_free_branch(self, tree: Worktree) -> tuple[str, bool]:
         """Return the branch to use, and whether it exists."""
@@ -193,6 +211,16 @@ class WorktreeRepository:
             if tip in ("", tree.base):
                 return name, bool(tip)
         raise Conflict(f"There are too many branches named {tree.branch}", "Delete some.")
+
+    async def _count_commits_of_no_branch(self, top: str) -> int:
+        """Count the commits of what is checked out in a tree that would be gone with it."""
+        git, head = Git(top), await resolve_commit(self._main, "HEAD")
+        if not await git.has_commits():
+            return 0
+        counted = await git.run_checked(
+            *("rev-list", "--count", "HEAD", "--not", "--branches", "--remotes", "--tags", head)
+        )
+        return int(counted.output)
 
     async def _count_uncommitted(self, top: str) -> int:
         git = Git(top)

@@ -256,8 +256,8 @@ class WorktreeService:
         tree = _require_worktree(chat)
         if not await self._repository.find_branch(tree.branch):
             raise Conflict(f"The branch {tree.branch} is gone", "Make it again, or drop the tree.")
-        wanted = message.strip() or _name_changes(chat, _require_worktree(chat))
-        await self._repository.commit_all(self._get_top(chat.id), wanted)
+        wanted = message.strip() or _name_changes(chat, tree)
+        await self._repository.commit_all(self._get_top(chat.id), tree.branch, wanted)
 
     async def _record(self, chat: Chat, tree: Worktree | None, by: str = AGENT) -> None:
         if chat.worktree != tree:

@@ -168,6 +168,35 @@ def test_work_is_dropped_only_by_force(client: Client, root: Path) -> None:
     assert (root / "a").read_text() == "in the workspace\n"
 
 
+@pytest.mark.parametrize("how", [("-qb", "feature"), ("-q", "--detach")])
+def test_work_that_is_not_on_the_chat_s_branch_is_told_and_neither_lost_nor_left_out(
+    client: Client, root: Path, how: tuple[str, ...]
+) -> None:
+    chat = work_in_tree(client, "a=mine")
+    folder = get_folder(client, chat)
+    branch = get_tree(client, chat)["branch"]
+    run_git(folder, "checkout", *how)
+    other = "feature" if "feature" in how else "no branch"
+    assert get_tree(client, chat)["problem"] == (
+        f"The work tree has {other} checked out, not {branch}."
+    )
+    for deed in ("merge", "rebase", "keep"):
+        reply = client.post(f"/api/chat/{chat}/worktree/{deed}", {})
+        assert (reply.status, f"has {other} checked out" in reply["message"]) == (409, True)
+    assert (folder / "a").read_text() == "mine\n"
+    run_git(folder, "commit", "-qam", "Of the agent")
+    dropped = client.post(f"/api/chat/{chat}/worktree/drop", {})
+    if other == "feature":
+        assert dropped.status == 200
+        assert run_git(root, "log", "-1", "--format=%s", "feature") == "Of the agent\n"
+        return
+    assert (dropped.status, "no other branch has: 1" in dropped["message"]) == (409, True)
+    run_git(folder, "checkout", "-qB", str(branch))
+    assert get_tree(client, chat)["problem"] == ""
+    assert client.post(f"/api/chat/{chat}/worktree/merge", {}).status == 200
+    assert (root / "a").read_text() == "mine\n"
+
+
 def test_a_kept_branch_has_everything(client: Client, root: Path) -> None:
     chat = work_in_tree(client, "new=theirs")
     folder = get_folder(client, chat)
