@@ -43,7 +43,7 @@ from agentd.schedules.store import ProgressFile
 from agentd.settings.sources import describe_unused
 from agentd.skills import store as skills_store
 from agentd.speech.store import load as load_speech
-from agentd.system.protected_paths import explain_risky_workspace
+from agentd.system.protected_paths import WORKTREES, explain_risky_workspace
 from agentd.workspace.job_store import load_builds, load_deployments
 
 if TYPE_CHECKING:
@@ -180,8 +180,9 @@ def _try_engines(args: argparse.Namespace) -> "list[EngineTrial]":
 
 
 def find_insecure_paths(folder: str) -> Iterator[ConfigProblem]:
-    """Yield every path in a folder that others can change; nothing if the folder is missing.
+    """Yield every path in a state folder that others can change; nothing if it is missing.
 
+    What is in the chats' work trees is the repository's: it may have links, and is not looked at.
     Blocking.
     """
     if not os.path.lexists(folder):
@@ -190,6 +191,8 @@ def find_insecure_paths(folder: str) -> Iterator[ConfigProblem]:
     for path, folders, files in os.walk(folder):
         for name in sorted(folders + files):
             yield from _check_permissions(os.path.join(path, name), folder)
+        if path == folder and WORKTREES in folders:
+            folders.remove(WORKTREES)
 
 
 def _check_permissions(path: str, top: str) -> Iterator[ConfigProblem]:

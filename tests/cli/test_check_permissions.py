@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from agentd.cli.check import find_insecure_paths
+from agentd.system.protected_paths import WORKTREES
 
 
 @pytest.fixture
@@ -45,6 +46,16 @@ def test_a_link_or_a_socket_inside_is_reported(state):
         "is a symbolic link; put the file itself there",
         "is neither a file nor a folder; remove it",
     ]
+
+
+def test_links_in_a_chat_s_work_tree_are_the_repository_s(state):
+    tree = state / WORKTREES / "1"
+    tree.mkdir(parents=True)
+    (tree / "node_modules").symlink_to("/usr/lib/node_modules")
+    assert list(find_insecure_paths(str(state))) == []
+    (state / WORKTREES).chmod(0o777)
+    (problem,) = find_insecure_paths(str(state))
+    assert problem.where == str(state / WORKTREES)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
