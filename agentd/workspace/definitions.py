@@ -71,7 +71,7 @@ class HealthCheck(Struct, frozen=True):
 
     url: Annotated[str, Meta(pattern="(https?://[^\\s/?#@]+[^\\s#]*)?", max_length=1000)] = ""
     port: Annotated[int, Meta(ge=1, le=65535)] | None = None
-    """A port on this host's loopback."""
+    """A port on this host's loopback, of either version of IP."""
     start_seconds: Annotated[float, Meta(ge=0.1, le=3600)] = 30.0
     """The seconds that it may take to become healthy after a start."""
     interval_seconds: Annotated[float, Meta(ge=0.1, le=3600)] = 10.0

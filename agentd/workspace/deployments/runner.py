@@ -29,6 +29,7 @@ VARIABLE = "AGENTD_DEPLOYMENT"
 """The variable with the run and the state folder that a program belongs to."""
 HEALTH_SECONDS = 5.0
 """The timeout of a health check."""
+_LOOPBACK = ("127.0.0.1", "::1")
 
 
 class DeploymentProgram:
@@ -90,6 +91,18 @@ def _reap(pid: int, handle: int, mark: str) -> int | None:
     return code
 
 
+async def _check_port(port: int | None) -> str:
+    """Explain that nothing listens; empty if something does, by either version of IP."""
+    for host in _LOOPBACK:
+        with suppress(OSError):
+            _, writer = await asyncio.open_connection(host, port)
+            writer.close()
+            with suppress(OSError):
+                await writer.wait_closed()
+            return ""
+    return f"nothing listens on port {port}"
+
+
 class DeploymentPrograms:
     """Starts and finds programs of the workspace ``root``; ``generation`` is the state folder's.
 
@@ -126,17 +139,11 @@ class DeploymentPrograms:
             async with asyncio.timeout(HEALTH_SECONDS):
                 if health.url:
                     return await self._check_url(health.url)
-                _, writer = await asyncio.open_connection("127.0.0.1", health.port)
-                writer.close()
-                with suppress(OSError):
-                    await writer.wait_closed()
+                return await _check_port(health.port)
         except TimeoutError:
             return f"no answer within {HEALTH_SECONDS:g} seconds"
-        except OSError:
-            return f"nothing listens on port {health.port}"
         except AgentdError as error:
             return error.message
-        return ""
 
     async def _check_url(self, url: str) -> str:
         request = UpstreamRequest("GET", url, timeouts=Timeouts(HEALTH_SECONDS, HEALTH_SECONDS))

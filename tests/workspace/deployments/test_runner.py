@@ -175,6 +175,20 @@ async def test_health_by_port_and_by_address(tmp_path, generation, monkeypatch):
     assert await here.check_health(url)
 
 
+@on_a_loop
+async def test_a_port_that_is_open_by_ipv6_only_is_healthy(tmp_path, generation):
+    here = make_programs(tmp_path, generation)
+    try:
+        server = await asyncio.start_server(lambda reader, writer: writer.close(), "::1", 0)
+    except OSError:
+        pytest.skip("this machine has no IPv6")
+    port = server.sockets[0].getsockname()[1]
+    assert await here.check_health(HealthCheck(port=port)) == ""
+    server.close()
+    await server.wait_closed()
+    assert "nothing listens" in await here.check_health(HealthCheck(port=port))
+
+
 def test_a_process_that_ended_is_not_held():
     with subprocess.Popen([sys.executable, "-c", ""]) as child:
         process = read_identity(child.pid)
