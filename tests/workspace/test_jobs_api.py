@@ -560,6 +560,24 @@ def test_a_failing_build_is_given_to_the_agent_until_it_is_green(
     assert client.get("/api/build/status/fixed")["startedBy"] == "autofix"
 
 
+def test_a_fix_that_waits_over_a_restart_is_built_after_it(serve: Serve, tmp_path: Path) -> None:
+    write(tmp_path)
+    daemon = serve()
+    client = daemon.client()
+    chat = switch_on(client)
+    client.post(f"/api/MessageQueue/{chat}/hold", {})
+    client.post("/api/build/trigger/fixed", None)
+    until(lambda: client.prompts(chat))
+    daemon.stop()
+    daemon.join()
+    daemon = serve()
+    client = daemon.client()
+    (tmp_path / "fixed").touch()
+    client.post(f"/api/MessageQueue/{chat}/release", {})
+    until(lambda: client.get("/api/build/status/fixed")["state"] == "succeeded")
+    assert client.get("/api/build/status/fixed")["startedBy"] == "autofix"
+
+
 def test_it_is_tried_so_often_in_a_row_and_no_more(client: Client) -> None:
     chat = switch_on(client, tries=2)
     client.post("/api/build/trigger/fixed", None)

@@ -7,6 +7,7 @@ it, the build is triggered again.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Protocol
 
 from msgspec import structs
@@ -89,7 +90,17 @@ class AutofixService:
     async def start(self) -> None:
         """Load the saved status, and subscribe to events."""
         self.status = await asyncio.to_thread(self._store.load)
+        for fix in self.status.builds:
+            if fix.tried and self._is_at_work(fix.chat_id):
+                self._asked.setdefault(fix.chat_id, set()).add(fix.build)
         self._unsubscribe = self._bus.subscribe(self._on_event)
+
+    def _is_at_work(self, chat_id: int) -> bool:
+        """Return whether a chat has prompts to carry out, such as one of an earlier daemon's."""
+        with suppress(AgentdError):  # it is deleted, or cannot be read
+            chat = self._chats.get_summary(chat_id)
+            return chat.working or chat.waiting > 0
+        return False
 
     async def stop(self) -> None:
         """Stop; running tasks are awaited."""
