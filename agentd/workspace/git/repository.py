@@ -63,7 +63,7 @@ class GitRepository:
         ended = await self._git.run_checked(
             *("log", "-z", f"--max-count={limit + 1}", "--format=%h%x00%at%x00%an%x00%s"),
             *("--no-show-signature", "--no-notes", "--no-decorate", "--no-patch", "--no-color"),
-            *("--", check_path(wanted.path)),
+            *("--encoding=UTF-8", "--", check_path(wanted.path)),
         )
         commits = parse_commits(ended.output)
         return Commits(commits[:limit], truncated=ended.truncated or len(commits) > limit)

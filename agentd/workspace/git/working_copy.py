@@ -49,7 +49,10 @@ _COMMIT = (
     *("--file", "-"),
 )
 _FORMAT = "--format=%H%x00%at%x00%an%x00%s"
-_QUIET = ("--no-show-signature", "--no-notes", "--no-decorate", "--no-patch", "--no-color")
+_QUIET = (
+    *("--no-show-signature", "--no-notes", "--no-decorate", "--no-patch", "--no-color"),
+    "--encoding=UTF-8",
+)
 
 _NO_IDENTITY = ("useConfigOnly", "tell me who you are", "empty ident name", "auto-detect")
 

@@ -9,8 +9,10 @@ from typing import TypeVar
 
 import pytest
 
+from agentd.agent.tools.model import GitLog
 from agentd.core.errors import BadRequest, Conflict, Forbidden, NotFound
 from agentd.workspace.git.commits import CommitRequest
+from agentd.workspace.git.repository import GitRepository
 from agentd.workspace.git.working_copy import WorkingCopy
 
 T = TypeVar("T")
@@ -132,6 +134,16 @@ def test_a_detached_head_and_names_that_are_not_utf8(root):
     assert run_git(root, "status", "--porcelain") == ""
     page = do(WorkingCopy(str(root)).log("", 5))
     assert [one.subject for one in page.commits] == ["Detached", "First"]
+
+
+@pytest.mark.parametrize("setting", ["i18n.commitEncoding", "i18n.logOutputEncoding"])
+def test_commits_are_read_as_utf8_whatever_a_person_set(root, setting):
+    run_git(root, "config", "--global", setting, "ISO-8859-1")
+    (root / "a").write_text("two\n")
+    made = commit(root, CommitRequest("Größe", all=True))
+    assert made.subject == "Größe"
+    assert do(WorkingCopy(str(root)).log("", 1)).commits[0].subject == "Größe"
+    assert do(GitRepository(str(root)).log(GitLog())).commits[0].subject == "Größe"
 
 
 def test_only_the_workspaces_part_of_a_larger_repository(root):
