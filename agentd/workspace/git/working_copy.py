@@ -156,11 +156,14 @@ class WorkingCopy:
             return head.commit
 
     async def stage(self, paths: Collection[str]) -> None:
-        """Stage all that is changed in some files and folders, new and removed files too."""
+        """Stage all that is changed in some files and folders, new and removed files too.
+
+        Other repositories among them are left out; ``Conflict`` if there is nothing else.
+        """
         chosen = _check_paths(paths)
         async with self._committing:
             await self._git.refuse_filters("git add")
-            await self._stage(chosen, await self._git.get_prefix())
+            await self._stage(chosen, await self._git.get_prefix(), leave_out=True)
 
     async def unstage(self, paths: Collection[str]) -> None:
         """Take some files and folders out of the next commit; the files stay as they are."""
@@ -223,10 +226,10 @@ class WorkingCopy:
         )
         return _split_names(ended)
 
-    async def _stage(self, chosen: list[str], prefix: str) -> bool:
+    async def _stage(self, chosen: list[str], prefix: str, *, leave_out: bool = False) -> bool:
         """Stage what is changed there, including new and removed files.
 
-        False when nothing is.
+        False when nothing is. With ``leave_out``, other repositories may be chosen, too.
         """
         ended = await self._git.run_checked(
             *("status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames"),
@@ -234,13 +237,19 @@ class WorkingCopy:
             limit=_LISTING,
         )
         top = prefix.encode()
+        listed = _split_names(ended)
         # A folder is another repository: git lists no other folders here.
-        lines = [line for line in _split_names(ended) if line[-1:] != b"/"]
+        lines = [line for line in listed if line[-1:] != b"/"]
+        others = [line[3:-1].removeprefix(top) for line in listed if line[-1:] == b"/"]
         changed = [line[3:].removeprefix(top) for line in lines]
         self._refuse_closed(changed)
         for path in chosen:
-            if path != ANYWHERE and not any(_is_in(one, os.fsencode(path)) for one in changed):
-                raise Conflict(f"There is nothing to commit in {path}")
+            if path == ANYWHERE or any(_is_in(one, os.fsencode(path)) for one in changed):
+                continue
+            is_other = any(_is_in(one, os.fsencode(path)) for one in others)
+            if not (is_other and leave_out and changed):
+                why = ", which is another repository" if is_other else ""
+                raise Conflict(f"There is nothing to commit in {path}{why}")
         # What is staged as it is, is left so: a removed file may be a folder by now.
         left = [path for path, line in zip(changed, lines, strict=True) if line[1:2] != b" "]
         staging = await self._git.run(

@@ -412,6 +412,25 @@ def test_a_repository_within_is_left_alone(root, canary):
     assert not canary.exists()
 
 
+def test_a_repository_within_does_not_keep_what_else_is_chosen_from_being_staged(root):
+    for name in ("inner", "folder/inner"):
+        run_git(root, "init", "-q", name)
+    (root / "a").write_text("two\n")
+    (root / "new").write_text("")
+    copy = WorkingCopy(str(root))
+    status = do(copy.read_status())
+    do(copy.stage([one.path for one in status.changes]))
+    assert run_git(root, "diff", "--cached", "--name-only").split() == ["a", "new"]
+    run_git(root, "commit", "-qm", "Outer")
+    with pytest.raises(Conflict, match="in inner, which is another repository"):
+        do(copy.stage(["inner"]))
+    (root / "a").write_text("three\n")
+    with pytest.raises(Conflict, match="in folder, which is another repository"):
+        commit(root, CommitRequest("Both", paths=("a", "folder")))
+    with pytest.raises(Conflict, match=r"nothing to commit in b$"):
+        do(copy.stage(["a", "b"]))
+
+
 # Pages of the log, and differences.
 
 
