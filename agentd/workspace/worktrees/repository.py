@@ -104,6 +104,9 @@ class WorktreeRepository:
             return
         if removed.code and not force:
             said = removed.errors.decode("utf-8", "replace").strip()
+            if "submodules" in said:
+                why, advice = "its submodules may hold work", f"git worktree remove --force {top}"
+                raise Conflict(f"The work tree is not removed: {why}", f"If not: {advice}")
             raise Conflict("The work tree is not removed: something in it is not committed", said)
         await asyncio.to_thread(shutil.rmtree, top, True)
 
@@ -190,7 +193,8 @@ class WorktreeRepository:
         """
         if other := await self._explain_checkout(top, branch):
             raise Conflict(other, f"Have the agent check {branch} out and merge its work into it.")
-        if not await self._count_uncommitted(top):
+        # A folder is another repository, such as one that an agent cloned to look at it.
+        if all(line.endswith(b"/") for line in await self._list_uncommitted(top)):
             return False
         copy = WorkingCopy(top, self._list_closed(await self.get_folder(top)))
         await copy.commit(CommitRequest(message, all=True))
@@ -223,6 +227,10 @@ class WorktreeRepository:
         return int(counted.output)
 
     async def _count_uncommitted(self, top: str) -> int:
+        return len(await self._list_uncommitted(top))
+
+    async def _list_uncommitted(self, top: str) -> list[bytes]:
+        """Return what is changed or new in a tree, as git lists it."""
         git = Git(top)
         await git.refuse_filters("git status")
         listed = await git.run_checked(
@@ -230,7 +238,7 @@ class WorktreeRepository:
             "--ignore-submodules=all",
             limit=_LISTING,
         )
-        return sum(1 for name in listed.output.split(b"\0") if name)
+        return list(filter(None, listed.output.split(b"\0")))
 
     def _list_closed(self, folder: str) -> Sequence[str]:
         """Return the counterparts of the workspace's closed files in a tree's ``folder``."""

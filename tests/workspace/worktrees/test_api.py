@@ -197,6 +197,41 @@ def test_work_that_is_not_on_the_chat_s_branch_is_told_and_neither_lost_nor_left
     assert (root / "a").read_text() == "mine\n"
 
 
+def test_a_repository_that_an_agent_cloned_into_its_tree_is_in_the_way_of_no_merge(
+    client: Client, root: Path
+) -> None:
+    chat = work_in_tree(client, "a=mine")
+    folder = get_folder(client, chat)
+    run_git(folder, "commit", "-qam", "Of the agent")
+    run_git(folder, "init", "-q", "cloned")
+    for deed in ("rebase", "merge"):
+        reply = client.post(f"/api/chat/{chat}/worktree/{deed}", {})
+        assert reply.status == 200, reply.body
+    assert (root / "a").read_text() == "mine\n"
+    kept = client.post(f"/api/chat/{chat}/worktree/keep", {})
+    assert (kept.status, "not committed" in kept["message"]) == (409, True)
+    assert (folder / "cloned" / ".git").exists()
+
+
+def test_a_tree_with_submodules_is_kept_once_somebody_removed_it(
+    client: Client, root: Path, tmp_path: Path, home: Path
+) -> None:
+    with (home / ".gitconfig").open("a") as settings:
+        settings.write('[protocol "file"]\n allow = always\n')
+    run_git(tmp_path, "clone", "-q", str(root), "inner")
+    run_git(root, "submodule", "-q", "add", str(tmp_path / "inner"), "inner")
+    run_git(root, "commit", "-qm", "With a submodule")
+    chat = work_in_tree(client, "a=mine")
+    folder = get_folder(client, chat)
+    run_git(folder, "submodule", "-q", "update", "--init")
+    kept = client.post(f"/api/chat/{chat}/worktree/keep", {})
+    assert (kept.status, "submodules may hold work" in kept["message"]) == (409, True)
+    run_git(root, *kept["details"].removeprefix("If not: git ").split())
+    kept = client.post(f"/api/chat/{chat}/worktree/keep", {})
+    assert kept.status == 200, kept.body
+    assert run_git(root, "show", f"{kept['branch']}:a") == "mine\n"
+
+
 def test_a_kept_branch_has_everything(client: Client, root: Path) -> None:
     chat = work_in_tree(client, "new=theirs")
     folder = get_folder(client, chat)
