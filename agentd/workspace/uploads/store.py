@@ -259,7 +259,7 @@ class UploadFolder:
                          if one.name[0] != "." and one.is_file(follow_symlinks=False)]  # fmt: skip
                 found = []
                 for name in names:
-                    with suppress(FileNotFoundError, NotFound):
+                    with suppress(FileNotFoundError, NotFound, Forbidden):  # gone, or another's
                         found.append(_stat_upload(folder, name))
         except NotFound:
             return []

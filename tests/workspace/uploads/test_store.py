@@ -173,3 +173,12 @@ async def test_of_files_that_came_together_none_is_kept_when_one_cannot_be_named
     with pytest.raises(Unavailable):
         await folder.keep(drafts)
     assert list_files(tmp_path) == {".gitignore"}
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+async def test_a_file_that_may_not_be_read_hides_no_other(folder, tmp_path):
+    (tmp_path / "uploads").mkdir()
+    for name in ("one.txt", "theirs.txt"):
+        (tmp_path / "uploads" / name).write_text(name)
+    (tmp_path / "uploads" / "theirs.txt").chmod(0)
+    assert [upload.name for upload in await folder.list_uploads()] == ["one.txt"]
