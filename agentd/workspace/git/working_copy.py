@@ -8,7 +8,7 @@ is staged is named explicitly, path by path, so what submodules hold is never lo
 import asyncio
 import os
 from collections.abc import Callable, Collection
-from os.path import isabs, join
+from os.path import isabs, join, normpath
 
 from agentd.agent.tools.model import ANYWHERE, MOST_COMMITS, GitDiff, GitStatus
 from agentd.agent.tools.results import Commit, Diff, RepositoryStatus
@@ -136,9 +136,7 @@ class WorkingCopy:
         stays staged.
         """
         request = validate_commit(request)
-        chosen = [check_path(path.rstrip("/")) for path in request.paths] or [
-            ANYWHERE
-        ] * request.all
+        chosen = [normpath(check_path(path)) for path in request.paths] or [ANYWHERE] * request.all
         async with self._committing:
             prefix = await self._git.get_prefix()
             await self._git.refuse_filters("git commit")
@@ -275,7 +273,7 @@ def _check_paths(paths: Collection[str]) -> list[str]:
         raise BadRequest(f"Name 1 to {MOST_PATHS:,} paths")
     if not all(path.strip("/.") for path in paths):
         raise BadRequest("A path is empty")
-    return [check_path(path.rstrip("/")) for path in paths]
+    return [normpath(check_path(path)) for path in paths]
 
 
 def _is_in(path: bytes, place: bytes) -> bool:

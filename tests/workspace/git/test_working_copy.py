@@ -235,6 +235,15 @@ def test_a_path_is_only_ever_a_name(root, path, tmp_path):
     assert list_subjects(root) == ["First"]
 
 
+@pytest.mark.parametrize("path", ["./sub/c", "sub//c", "sub/./c", "sub/c/", "./sub/"])
+def test_a_path_may_be_written_in_several_ways(root, path):
+    (root / "sub" / "c").write_text("two\n")
+    do(WorkingCopy(str(root)).stage([path]))
+    assert run_git(root, "diff", "--cached", "--name-only") == "sub/c\n"
+    commit(root, CommitRequest("Changed", paths=(path,)))
+    assert list_committed(root) == {"sub/c"}
+
+
 def test_names_that_look_like_options_and_magic_are_committed(root):
     for name in ("--all", ":(top)x", "*", "-F"):
         (root / name).write_text("")
