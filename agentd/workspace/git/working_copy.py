@@ -35,6 +35,8 @@ _LISTING = 16 * 2**20
 MOST_LISTED = 10_000
 """Changed files that a person is shown."""
 _SAID = 2000
+_LOST = "\ufffd"
+"""What is shown in the place of bytes that are no UTF-8."""
 _HOOKS_OUTPUT = 16 * 2**20
 """Bytes that the hooks of a commit may say."""
 
@@ -158,14 +160,14 @@ class WorkingCopy:
 
         Other repositories among them are left out; ``Conflict`` if there is nothing else.
         """
-        chosen = _check_paths(paths)
+        chosen = await self._find_real_names(_check_paths(paths))
         async with self._committing:
             await self._git.refuse_filters("git add")
             await self._stage(chosen, await self._git.get_prefix(), leave_out=True)
 
     async def unstage(self, paths: Collection[str]) -> None:
         """Take some files and folders out of the next commit; the files stay as they are."""
-        chosen = _check_paths(paths)
+        chosen = await self._find_real_names(_check_paths(paths))
         async with self._committing:
             await self._git.refuse_filters("git reset")
             if await self._git.has_commits():
@@ -175,6 +177,21 @@ class WorkingCopy:
             ended = await self._git.run(*command, "--", *chosen)
             if ended.code:
                 raise_git_error(ended)
+
+    async def _find_real_names(self, paths: list[str]) -> list[str]:
+        """Return the paths with the bytes that are no UTF-8, in whose place a status has a sign."""
+        if not any(_LOST in path for path in paths):
+            return paths
+        listed = await self._git.run_checked(
+            *("ls-files", "-z", "--cached", "--others", "--exclude-standard"), limit=_LISTING
+        )
+        known = {}
+        for name in map(os.fsdecode, _split_names(listed)):
+            steps = name.rstrip("/").split("/")
+            for end in range(1, len(steps) + 1):
+                path = "/".join(steps[:end])
+                known[make_printable(path)] = path
+        return [known.get(path, path) for path in paths]
 
     async def _run_commit(self, request: CommitRequest, only: tuple[str, ...]) -> None:
         ended = await self._git.run(
@@ -247,7 +264,7 @@ class WorkingCopy:
             is_other = any(_is_in(one, os.fsencode(path)) for one in others)
             if not (is_other and leave_out and changed):
                 why = ", which is another repository" if is_other else ""
-                raise Conflict(f"There is nothing to commit in {path}{why}")
+                raise Conflict(f"There is nothing to commit in {make_printable(path)}{why}")
         # What is staged as it is, is left so: a removed file may be a folder by now.
         left = [path for path, line in zip(changed, lines, strict=True) if line[1:2] != b" "]
         staging = await self._git.run(

@@ -136,6 +136,23 @@ def test_a_detached_head_and_names_that_are_not_utf8(root):
     assert [one.subject for one in page.commits] == ["Detached", "First"]
 
 
+def test_a_file_whose_name_is_not_utf8_is_staged_by_the_name_that_is_shown(root):
+    os.mkdir(os.fsencode(root) + b"/f\xe9")
+    for name in (b"/caf\xe9", b"/f\xe9/x"):
+        with open(os.fsencode(root) + name, "wb"):
+            pass
+    copy = WorkingCopy(str(root))
+    shown = [one.path for one in do(copy.read_status()).changes]
+    assert shown == ["caf\ufffd", "f\ufffd/"]
+    do(copy.stage(shown))
+    assert [one.code for one in do(copy.read_status()).changes] == ["A.", "A."]
+    do(copy.unstage(shown))
+    assert [one.code for one in do(copy.read_status()).changes] == ["??", "??"]
+    commit(root, CommitRequest("All", all=True))
+    with pytest.raises(Conflict, match="nothing to commit in caf\ufffd"):
+        do(copy.stage(shown))
+
+
 @pytest.mark.parametrize("setting", ["i18n.commitEncoding", "i18n.logOutputEncoding"])
 def test_commits_are_read_as_utf8_whatever_a_person_set(root, setting):
     run_git(root, "config", "--global", setting, "ISO-8859-1")
