@@ -223,7 +223,12 @@ _STAGED = make_choice_parameter(
     "Only what is staged (true), or only what is not (false); both when left out.",
     ("true", "false"),
 )
-_OF_COMMIT = Parameter("commit", "query", "What this commit or branch changed, instead.", _TEXT)
+_OF_COMMIT = Parameter(
+    "commit",
+    "query",
+    "What this commit or branch changed, instead; of a merge, what it brought to its first parent.",
+    _TEXT,
+)
 _LIMIT = make_integer_parameter("limit", "Maximum number of commits.", 1, MOST_COMMITS)
 _BEFORE = Parameter(
     "before",
