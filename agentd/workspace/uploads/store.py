@@ -351,7 +351,8 @@ def _write(file: int, chunks: list[bytes]) -> None:
 
 
 def _make_file(folder: int, name: str, data: bytes, mode: int) -> None:
-    with open(os.open(name, _MAKE, mode, dir_fd=folder), "wb") as file:
+    with open(os.open(name, _MAKE, 0o600, dir_fd=folder), "wb") as file:
+        os.fchmod(file.fileno(), mode)  # whatever the daemon's own umask is
         file.write(data)
 
 

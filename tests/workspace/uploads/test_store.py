@@ -175,6 +175,18 @@ async def test_of_files_that_came_together_none_is_kept_when_one_cannot_be_named
     assert list_files(tmp_path) == {".gitignore"}
 
 
+async def test_who_may_read_the_folder_may_read_what_git_ignores_there(folder, tmp_path):
+    before = os.umask(0o077)
+    try:
+        draft = await folder.begin()
+        await folder.keep([(draft, "a.txt")])
+    finally:
+        os.umask(before)
+    modes = {path.name: path.stat().st_mode & 0o777 for path in (tmp_path / "uploads").iterdir()}
+    assert modes == {".gitignore": 0o644, "a.txt": 0o644}
+    assert (tmp_path / "uploads").stat().st_mode & 0o777 == 0o755
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
 async def test_a_file_that_may_not_be_read_hides_no_other(folder, tmp_path):
     (tmp_path / "uploads").mkdir()
