@@ -31,7 +31,7 @@ GRACE = 5.0
 milliseconds. What a hook left in the background has as long, once git ended."""
 
 _GIT = (
-    *("git", "--no-pager", "--literal-pathspecs"),
+    *("git", "--no-pager"),
     *("-c", "core.fsmonitor=false"),
     *("-c", "core.quotePath=false", "-c", "log.showSignature=false"),
     *("-c", "submodule.recurse=false", "-c", "safe.bareRepository=explicit"),
@@ -39,6 +39,8 @@ _GIT = (
     *("-c", "diff.autoRefreshIndex=false"),
 )
 _NO_HOOKS = ("-c", "core.hooksPath=/dev/null")
+_LITERAL = ("--literal-pathspecs",)
+"""Not where hooks run, which would inherit it: their own patterns would match nothing."""
 
 _SETTINGS = {
     "GIT_OPTIONAL_LOCKS": "0",
@@ -94,10 +96,11 @@ class Git:
     ) -> Finished:
         """Run git, with ``options`` of git itself before the command, and some ``variables``.
 
+        Paths are names, unless ``hooks`` of the repository may run: then they are patterns.
         Raises ``Unavailable`` when it does not end within ``timeout`` seconds.
         """
         ended = await process.run(
-            (*_GIT, *(() if hooks else _NO_HOOKS), *options, *arguments),
+            (*_GIT, *(() if hooks else (*_LITERAL, *_NO_HOOKS)), *options, *arguments),
             folder=self._root,
             env=process.build_environment(**_SETTINGS, **variables),
             given=given,

@@ -149,7 +149,8 @@ class WorkingCopy:
             in_part = request.paths or (request.all and prefix)
             if not (changed if in_part else await self._is_staged()):
                 raise Conflict("There is nothing to commit", "Send 'paths' or 'all', or stage it.")
-            await self._run_commit(request, ("--only", "--", *chosen) if in_part else ())
+            names = [f":(literal){path}" for path in chosen] if request.run_hooks else chosen
+            await self._run_commit(request, ("--only", "--", *names) if in_part else ())
             head = await self.get_head()
             assert head.commit
             self._on_commit(head)

@@ -351,6 +351,28 @@ def test_filters_of_the_repository_are_refused(root, canary, name):
     assert not canary.exists()
 
 
+@pytest.mark.parametrize(
+    ("folder", "wish"),
+    [
+        ("", CommitRequest("x", run_hooks=True, paths=("new.bad",))),
+        ("", CommitRequest("x", run_hooks=True, all=True)),
+        ("sub", CommitRequest("x", run_hooks=True, all=True)),
+        ("sub", CommitRequest("x", run_hooks=True, paths=("*.bad",))),
+    ],
+)
+def test_the_patterns_of_a_hook_match_what_they_do_elsewhere(root, folder, wish):
+    bad = "git diff --cached --name-only -- '*.bad'"
+    install_hook(root, "pre-commit", f'test -z "$({bad})" || {{ echo bad; exit 1; }}')
+    for name in ("new.bad", "*.bad"):
+        (root / folder / name).write_text("")
+    with pytest.raises(Conflict, match="hook of this repository refused"):
+        commit(root / folder, wish)
+    install_hook(root, "pre-commit", "exit 0")
+    commit(root / folder, wish)
+    wanted = {"new.bad", "*.bad"} if wish.all else set(wish.paths)
+    assert list_committed(root) == {f"{folder}/{name}".lstrip("/") for name in wanted}
+
+
 def test_what_a_hook_leaves_in_the_background_does_not_hold_up_its_commit(root, monkeypatch):
     monkeypatch.setattr("agentd.workspace.git.command.GRACE", 0.2)
     install_hook(root, "post-commit", f"sleep {HOURS} &")
