@@ -188,6 +188,8 @@ class WorkingCopy:
         )
         known = {}
         for name in map(os.fsdecode, _split_names(listed)):
+            if make_printable(name) == name:
+                continue
             steps = name.rstrip("/").split("/")
             for end in range(1, len(steps) + 1):
                 path = "/".join(steps[:end])
