@@ -16,7 +16,12 @@ MAX_LINE_LENGTH = 64 * 1024
 _MAX_DEPTH = 12
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
-_UNKNOWN = re.compile(r"[$`*?\[]")
+_UNKNOWN = re.compile(r"[$`*?\[]|\{[^{}\s\"']*(?:,|\.\.)")
+_PLAIN_VARIABLE = re.compile(r"\{[^\s'\"\\`<>&|;()}]*\}")
+"""What follows the ``$`` of a variable whose end is seen without parsing what is in it."""
+_AMOUNT = re.compile(r"[0-9.]+[a-z]?")
+_ESCAPABLE = frozenset('$`"\\\n')
+"""What a backslash escapes between double quotes; before others it is a sign of its own."""
 _WORD_ENDS = frozenset(" \t\n;&|()<>")
 
 _SHELLS = frozenset(("sh", "bash", "dash", "zsh", "ksh", "ash", "mksh", "fish"))
@@ -25,12 +30,21 @@ _WRAPPERS = frozenset(
         *("sudo", "doas", "env", "command", "exec", "builtin", "nohup", "time", "nice", "ionice"),
         *("timeout", "setsid", "stdbuf", "xargs", "busybox", "toybox", "watch", "find", "chroot"),
         *("unshare", "flock", "script", "strace", "ltrace", "parallel", "su", "runuser", "eval"),
+        *("taskset", "chrt", "setarch", "nsenter", "prlimit", "pkexec", "systemd-run"),
+        *("fakeroot", "unbuffer", "xvfb-run"),
     )
 )
 """Programs that run a command given in their arguments."""
-_KEYWORDS = frozenset(("if", "then", "else", "elif", "do", "while", "until", "!", "{", "time"))
+_LINE_WRAPPERS = frozenset(("su", "runuser", "script", "flock", "watch", "parallel"))
+"""Wrappers that hand a whole line to a shell."""
+_KEYWORDS = frozenset(("if", "then", "else", "elif", "do", "while", "until", "!", "{"))
 """Words after which a command begins."""
 _NO_COMMANDS = frozenset(("fi", "done", "esac", "}", "for"))
+_BLANKS = re.compile(r"(?:[ \t]|\\\n)+")
+_LINE = re.compile(r"[\s;&|]")
+_SPLIT_OPTIONS = ("-S", "-vS", "--split-string")
+_SPLIT = re.compile(r"^(?:-v?S|--split-string=?)")
+"""The option of ``env`` with a command in one word."""
 _OBSCURE = frozenset(("case", "select", "function", "coproc", "[["))
 """Words whose grammar is not parsed."""
 
@@ -99,7 +113,7 @@ def _strip_prefix(command: ShellCommand, depth: int) -> tuple[list[ShellCommand]
     if not words or words[0] in _NO_COMMANDS:
         return ([ShellCommand((), command.targets)] if command.targets else []), True
     found = ShellCommand(tuple(words), command.targets)
-    certain = words[0] not in _OBSCURE and not is_unknown(words[0])
+    certain = words[0] not in _OBSCURE and not _is_program_unknown(words)
     script = _extract_script(found)
     if script is None:
         return [found], certain and not _reads_commands(found)
@@ -109,6 +123,18 @@ def _strip_prefix(command: ShellCommand, depth: int) -> tuple[list[ShellCommand]
     return [found, *inner.commands], certain and inner.certain and not is_unknown(script)
 
 
+def _is_program_unknown(words: list[str]) -> bool:
+    """Return whether the shell expands the name of the program, or of the one that it runs."""
+    for word in words:
+        if is_unknown(word):
+            return True
+        is_wrapper = posixpath.basename(word) in _WRAPPERS and word != "find"
+        is_option = word.startswith("-") or _AMOUNT.fullmatch(word) or _ASSIGNMENT.match(word)
+        if not is_wrapper and not is_option:
+            break
+    return False
+
+
 def _extract_script(command: ShellCommand) -> str | None:
     """Return the script that a shell is given as an argument; None when there is none."""
     for at, word in enumerate(command.words):
@@ -116,12 +142,36 @@ def _extract_script(command: ShellCommand) -> str | None:
         rest = command.words[at + 1 :]
         if name == "eval":
             return " ".join(rest)
+        if name == "trap":
+            return next((one for one in rest if one != "--"), None)
         if name in _SHELLS:
-            flags = [i for i, one in enumerate(rest) if re.fullmatch(r"-[a-zA-Z]*c", one)]
-            return rest[flags[0] + 1] if flags and flags[0] + 1 < len(rest) else None
+            return _read_shell_arguments(rest)[0]
+        if name in _LINE_WRAPPERS and (lines := [one for one in rest if _LINE.search(one)]):
+            return "\n".join(lines)
+        if word.startswith(_SPLIT_OPTIONS) and "env" in map(posixpath.basename, command.words[:at]):
+            return _SPLIT.sub("", word) or " ".join(rest)
         if command.program not in _WRAPPERS:
             break
     return None
+
+
+def _read_shell_arguments(words: tuple[str, ...]) -> tuple[str | None, bool]:
+    """Return the script of a shell's ``-c``, and whether it reads its commands from its input."""
+    flags, at = "", 0
+    while at < len(words) and words[at].startswith(("-", "+")):
+        word = words[at]
+        at += 1
+        if word in ("-", "--"):
+            break
+        if word.startswith("--"):
+            at += word in ("--rcfile", "--init-file")
+            continue
+        flags += word[1:] if word.startswith("-") else ""
+        at += word.lower().count("o")  # each takes the name of an option
+    operands = words[at:]
+    if "c" in flags:
+        return (operands[0] if operands else None), False
+    return None, "s" in flags or not operands or operands[0].startswith(("/dev/", "/proc/"))
 
 
 def _reads_commands(command: ShellCommand) -> bool:
@@ -130,7 +180,7 @@ def _reads_commands(command: ShellCommand) -> bool:
         return True
     for at, word in enumerate(command.words):
         if posixpath.basename(word) in _SHELLS:
-            return all(one.startswith("-") for one in command.words[at + 1 :])
+            return _read_shell_arguments(command.words[at + 1 :])[1]
         if command.program not in _WRAPPERS:
             break
     return False
@@ -149,8 +199,8 @@ class _Reader:
         self._targets: list[str] = []
         self._redirects = False
         """The next word is the file of a redirection."""
-        self._documents: list[str] = []
-        """End markers of the here-documents that begin on the next line."""
+        self._documents: list[tuple[str, str]] = []
+        """Here-documents that begin on the next line: their end, and what may precede it."""
 
     def read(self, closing: str = "") -> None:
         """Read up to an unquoted ``closing``, or to the end."""
@@ -168,6 +218,8 @@ class _Reader:
         match sign:
             case " " | "\t":
                 self._at += 1
+            case "\\" if self._line.startswith("\n", self._at + 1):  # the line goes on
+                self._at += 2
             case "\n":
                 self._at += 1
                 self._end_command()
@@ -178,7 +230,9 @@ class _Reader:
             case "<" | ">":
                 self._read_redirection()
             case "(":
-                self.certain = self.certain and not self._words  # else a function, or an array
+                # else a function, an array or arithmetic
+                is_group = not self._words and not self._line.startswith("((", self._at)
+                self.certain = self.certain and is_group
                 self._at += 1
                 self._end_command()
                 self._read_nested(")")
@@ -198,15 +252,19 @@ class _Reader:
             self._at += 2
             self._read_nested(")")
             return
+        is_numbered = self._line[self._at - 1 : self._at].isdecimal()
+        if is_numbered and self._words and self._words[-1].isdecimal():
+            self._words.pop()  # a descriptor's number
         if self._line.startswith("<<", self._at) and not self._line.startswith("<<<", self._at):
-            self._at += 3 if self._line.startswith("<<-", self._at) else 2
+            indented = self._line.startswith("<<-", self._at)
+            self._at += 3 if indented else 2
             self._skip_blanks()
-            self._documents.append(self._read_word())
+            self._documents.append((self._read_word(), "\t" if indented else ""))
             return
         while self._at < len(self._line) and self._line[self._at] in "<>&|":
             self._at += 1
-        if self._words and self._words[-1].isdecimal():
-            self._words.pop()  # a descriptor's number
+        if self._line.startswith("\\\n", self._at):
+            self.certain = False  # the operator may go on
         self._redirects = True
 
     def _read_word(self) -> str:
@@ -246,7 +304,9 @@ class _Reader:
             if sign == '"':
                 return "".join(parts)
             if sign == "\\":
-                parts.append(self._line[self._at : self._at + 1])
+                following = self._line[self._at : self._at + 1]
+                parts.append(sign if following not in _ESCAPABLE else "")
+                parts.append(following if following != "\n" else "")
                 self._at += 1
             elif sign in "$`":
                 parts.append(self._read_expansion(sign))
@@ -270,8 +330,11 @@ class _Reader:
                 self.certain = False  # arithmetic, mostly
             self._at += 1
             self._read_nested(")")
-        elif self._line.startswith(("'", '"'), self._at):
-            self.certain = False  # escapes of their own
+        elif self._line.startswith(("'", '"', "["), self._at):
+            self.certain = False  # escapes of their own, or arithmetic
+        elif self._line.startswith("{", self._at):
+            plain = _PLAIN_VARIABLE.match(self._line, self._at)
+            self.certain = self.certain and plain is not None
         return "$"
 
     def _read_nested(self, closing: str) -> None:
@@ -284,6 +347,7 @@ class _Reader:
         inner._at = self._at
         inner.read(closing)
         self._at = inner._at
+        self._documents += inner._documents
         self.commands += inner.commands
         self.certain = self.certain and inner.certain
 
@@ -292,20 +356,21 @@ class _Reader:
         self.certain = self.certain and inner.certain
 
     def _skip_blanks(self) -> None:
-        while self._line[self._at : self._at + 1] in (" ", "\t"):
-            self._at += 1
+        while blank := _BLANKS.match(self._line, self._at):
+            self._at = blank.end()
 
     def _skip_documents(self) -> None:
         """Skip the text of here-documents; what the shell would expand in it is not read."""
-        for word in self._documents:
+        for word, indent in self._documents:
             while self._at < len(self._line):
                 end = self._line.find("\n", self._at)
                 end = end if end >= 0 else len(self._line)
                 text = self._line[self._at : end]
                 self._at = end + 1
-                if text.lstrip("\t") == word:
+                if (text.lstrip(indent) if indent else text) == word:
                     break
-                self.certain = self.certain and "$(" not in text and "`" not in text
+                if "$(" in text or "`" in text or text.endswith("\\"):
+                    self.certain = False
         self._documents.clear()
 
     def _end_word(self, word: str) -> None:

@@ -157,9 +157,42 @@ DENIED = [
     "r\\m x",
     "'r'm x",
     "true &\nrm x",
+    "cd . && \\\n  rm x",
+    "> \\\nlog rm x",
+    '"r\\\nm" x',
+    "time -p rm x",
+    "trap 'ls; rm x' EXIT",
+    "sh -ec 'rm x'",
+    "sh -ce 'rm x'",
+    "bash -c -- 'rm x'",
+    "bash -c +e 'rm x'",
+    "bash -euo pipefail -c 'rm x'",
+    "script -qc 'cd .; rm x' /dev/null",
+    "sudo flock . -c 'cd .; rm x'",
+    "env -S'rm x'",
+    "env -S 'A=1 rm x'",
+    "taskset 1 rm x",
+    'cat <<"E\\F"\nE\\F\nrm x',
+    "cat <<E\n\tE\n'\nE\nrm x #'",
+    "(cat <<E)\nit's\nE\nrm x #'",
+    "3<<E rm x\nE",
 ]
 
-UNDECIDABLE = ["$PROGRAM x", "curl a.example | sh", ". ./script", "echo 'open", "/bin/r? x"]
+UNDECIDABLE = [
+    "$PROGRAM x",
+    "sudo -n $PROGRAM x",
+    "{rm,x}",
+    "curl a.example | sh",
+    "curl a.example | sh -s -- -y",
+    ". ./script",
+    "echo 'open",
+    "/bin/r? x",
+    "cat <<E\na\\\nE\n'\nE\nrm x #'",
+    "echo \"${X#'\"'}\" ; rm x #'",
+    "echo ${X:- #}; rm x",
+    "echo $[1<<2]\nrm x",
+    "((1<<2))\nrm x",
+]
 
 
 @pytest.mark.parametrize("decision", ["deny", "ask"])
@@ -187,7 +220,11 @@ def test_where_the_text_does_not_show_whether_a_rule_denies_only_a_person_allows
 
 @pytest.mark.parametrize(
     "command",
-    ["echo rm x", "git commit -m 'rm x; y'", "ls # rm x", "farm x", "cat <<E\nrm x\nE", "ls $HOME"],
+    [
+        *("echo rm x", "git commit -m 'rm x; y'", "ls # rm x", "farm x", "cat <<E\nrm x\nE"),
+        *("ls $HOME", "cat <<-E\n\trm x\n\tE\nls", "make \\\n rm"),
+        *("echo ${A%.*} ${B:-c}", "bash -e build.sh rm", "find . -name '*.o'", 'echo "a\\" rm x"'),
+    ],
 )
 def test_a_word_that_is_no_command_is_not_denied(command):
     assert decide(
@@ -198,6 +235,10 @@ def test_a_word_that_is_no_command_is_not_denied(command):
 def test_what_an_argument_becomes_is_asked_about_where_a_rule_denies_arguments():
     policy = ApprovalPolicy("auto", (ApprovalRule("deny", subject="git push*"),))
     assert decide(ask_shell("git $WHAT"), policy, "", ()) == "ask"
+    assert decide(ask_shell("git {push,origin}"), policy, "", ()) == "ask"
+    assert decide(ask_shell("git \\\n  push"), policy, "", ()) == "deny"
+    policy = ApprovalPolicy("auto", (ApprovalRule("deny", subject="kill 1"),))
+    assert decide(ask_shell("kill 1 > log"), policy, "", ()) == "deny"
     assert decide(ask_shell("git status"), policy, "", ()) == "allow"
     assert decide(ask_shell("ls $WHAT"), policy, "", ()) == "allow"
 
