@@ -21,8 +21,7 @@ def replace_text(text: str, old: str, new: str, *, everywhere: bool = False) -> 
         raise BadRequest("The text to replace is empty; write the whole file instead.")
     if old == new:
         raise BadRequest("Nothing would change: the old and the new text are the same.")
-    if old not in text and "\r\n" in text:
-        old, new = (part.replace("\r\n", "\n").replace("\n", "\r\n") for part in (old, new))
+    old, new = _fit_line_ends(text, old, new)
     places = text.count(old)
     if not places:
         raise BadRequest(f"The text to replace is not in the file.{_describe_nearest(text, old)}")
@@ -33,6 +32,15 @@ def replace_text(text: str, old: str, new: str, *, everywhere: bool = False) -> 
             " replace all of them."
         )
     return text.replace(old, new), places
+
+
+def _fit_line_ends(text: str, old: str, new: str) -> tuple[str, str]:
+    """Return both texts with the line ends of the file, unless these are what is to change."""
+    windows = text.count("\r\n")
+    if not windows or (old in text and windows < text.count("\n")):
+        return old, new
+    fitted = [part.replace("\r\n", "\n").replace("\n", "\r\n") for part in (old, new)]
+    return (old, new) if fitted[0] == fitted[1] else (fitted[0], fitted[1])
 
 
 def _list_line_numbers(text: str, old: str) -> str:

@@ -32,7 +32,7 @@ class TextSearch:
         """Yield the lines of a file's text that match, with the lines around them."""
         if self._needle and self._is_absent(text):
             return
-        lines = text.split("\n")
+        lines = text.replace("\r\n", "\n").split("\n")
         for index, line in enumerate(lines):
             at = self._find(line)
             if at < 0:
@@ -43,9 +43,9 @@ class TextSearch:
             yield SearchHit(
                 path,
                 index + 1,
-                _excerpt(line.rstrip("\r"), at),
-                tuple(_excerpt(one.rstrip("\r"), 0) for one in before),
-                tuple(_excerpt(one.rstrip("\r"), 0) for one in after),
+                _excerpt(line, at),
+                tuple(_excerpt(one, 0) for one in before),
+                tuple(_excerpt(one, 0) for one in after),
             )
 
     def _is_absent(self, text: str) -> bool:

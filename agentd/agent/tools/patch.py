@@ -28,6 +28,7 @@ from agentd.core.errors import BadRequest
 MOST_FILES = 100
 _BEGIN, _END = "*** Begin Patch", "*** End Patch"
 _ADD, _DELETE, _UPDATE = "*** Add File: ", "*** Delete File: ", "*** Update File: "
+_BYTE_ORDER_MARK = "\ufeff"
 _MOVE, _END_OF_FILE = "*** Move to: ", "*** End of File"
 
 
@@ -68,9 +69,15 @@ def parse_patch(patch: str) -> tuple[FilePatch, ...]:
 
 
 def apply_hunks(text: str, file: FilePatch) -> str:
-    """Return the text with a file's hunks applied, in their order."""
-    ends = "\r\n" if "\r\n" in text else "\n"
-    lines = text.split(ends)
+    """Return the text with a file's hunks applied, in their order.
+
+    It keeps its byte order mark and its line ends; where these differ, new lines have that of the
+    first line which they replace.
+    """
+    mark = _BYTE_ORDER_MARK if text.startswith(_BYTE_ORDER_MARK) else ""
+    windows = text.count("\r\n")
+    ends = "\r\n" if windows and windows == text.count("\n") else "\n"
+    lines = text.removeprefix(mark).split(ends)
     at = 0
     for number, hunk in enumerate(file.hunks, 1):
         start = _find_anchor(lines, hunk, at, file.path) if hunk.anchor else at
@@ -78,9 +85,10 @@ def apply_hunks(text: str, file: FilePatch) -> str:
             place = start if hunk.anchor else _find_end(lines)
         else:
             place = _find_place(lines, hunk, start, f"{file.path}: hunk {number}")
-        lines[place : place + len(hunk.old)] = hunk.new
+        end = "\r" if hunk.old and lines[place].endswith("\r") else ""
+        lines[place : place + len(hunk.old)] = [f"{line}{end}" for line in hunk.new]
         at = place + len(hunk.new)
-    return ends.join(lines)
+    return mark + ends.join(lines)
 
 
 def _iter_files(lines: Sequence[str]) -> Iterator[FilePatch]:

@@ -181,7 +181,11 @@ class SafeWriter:
         if after is not None:
             is_new = file.kind == "add" or target is not None
             self._write_whole(
-                target or place, _encode(after), before=None if is_new else before, make=is_new
+                target or place,
+                _encode(after),
+                before=None if is_new else before,
+                make=is_new,
+                like=before,
             )
         if (after is None or target) and before is not None:
             self._delete(place, before)
@@ -214,9 +218,18 @@ class SafeWriter:
         return found.why if found else ""
 
     def _write_whole(
-        self, place: Place, data: bytes, *, before: os.stat_result | None, make: bool
+        self,
+        place: Place,
+        data: bytes,
+        *,
+        before: os.stat_result | None,
+        make: bool,
+        like: os.stat_result | None = None,
     ) -> bool:
-        """Replace a file atomically if it is still ``before``; return whether it is new."""
+        """Replace a file atomically if it is still ``before``; return whether it is new.
+
+        A new file has the mode of the one that it is ``like``.
+        """
         tree, steps = self._locate(place)
         path = place.path
         with tree.open_folder((), path) as root:
@@ -227,7 +240,7 @@ class SafeWriter:
                     child = self._enter_folder(parent, step, make)
                     os.close(parent)
                     parent = child
-                return self._replace(parent, steps[-1], path, data, before)
+                return self._replace(parent, steps[-1], path, data, before, like)
         finally:
             os.close(parent)
 
@@ -244,10 +257,17 @@ class SafeWriter:
         return made
 
     def _replace(
-        self, folder: int, name: str, path: str, data: bytes, before: os.stat_result | None
+        self,
+        folder: int,
+        name: str,
+        path: str,
+        data: bytes,
+        before: os.stat_result | None,
+        like: os.stat_result | None,
     ) -> bool:
         there = _stat_existing(folder, name, path)
-        mode = stat.S_IMODE(there.st_mode) & 0o777 if there else 0o666 & ~self._umask
+        model = there or like
+        mode = stat.S_IMODE(model.st_mode) & 0o777 if model else 0o666 & ~self._umask
         temporary = f".agentd-{ids.generate_request_id()}"
         try:
             with open(os.open(temporary, _MAKE, 0o600, dir_fd=folder), "wb") as file:

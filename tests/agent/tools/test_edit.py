@@ -66,6 +66,12 @@ def test_the_nearest_lines_begin_where_the_wanted_text_would():
 def test_line_ends_of_another_system_are_kept():
     assert replace_text("a\r\nb\r\nc\r\n", "a\nb", "x\ny\nz") == ("x\r\ny\r\nz\r\nc\r\n", 1)
     assert replace_text("a\r\nb", "b", "c") == ("a\r\nc", 1)
+    assert replace_text("a\r\nb\r\n", "b", "x\ny") == ("a\r\nx\r\ny\r\n", 1)
+
+
+def test_line_ends_can_be_what_changes():
+    assert replace_text("a\r\nb\r\n", "\r\n", "\n", everywhere=True) == ("a\nb\n", 2)
+    assert replace_text("a\r\nb\n", "b\n", "c\n") == ("a\r\nc\n", 1)
 
 
 def test_nothing_to_do_is_reported():

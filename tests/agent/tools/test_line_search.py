@@ -24,6 +24,11 @@ def test_an_expression_is_matched_in_each_line():
     assert search_lines("boil", regex=True, whole_word=True) == [1]
 
 
+def test_a_line_of_windows_ends_before_its_line_end():
+    (hit,) = TextSearch(SearchText("1;$", regex=True)).iter_hits("a", "x = 1;\r\ny\r\n")
+    assert hit.text == "x = 1;"
+
+
 def test_a_plain_text_is_no_expression():
     assert search_lines("boil()") == [1]
     assert search_lines(".*") == []

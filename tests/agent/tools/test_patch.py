@@ -49,6 +49,13 @@ def test_hunks_change_their_places_and_nothing_else():
     assert apply_hunks(windows, parse_patch(PATCH)[1]) == after.replace("\n", "\r\n")
 
 
+def test_a_byte_order_mark_and_mixed_line_ends_are_kept():
+    patch = parse_patch(wrap("*** Update File: a\n@@\n-x\n+y\n+z"))[0]
+    assert apply_hunks("\ufeffx\r\nb\r\n", patch) == "\ufeffy\r\nz\r\nb\r\n"
+    assert apply_hunks("x\r\nb\n", patch) == "y\r\nz\r\nb\n"
+    assert apply_hunks("a\r\nx\nb", patch) == "a\r\ny\nz\nb"
+
+
 def test_space_at_the_ends_of_lines_does_not_matter():
     patch = parse_patch(wrap("*** Update File: a\n@@\n-x\n+y"))[0]
     assert apply_hunks("x  \nz\n", patch) == "y\nz\n"

@@ -245,6 +245,7 @@ def test_no_tool_that_reads_shows_a_guarded_path_unasked(guarded, path):
 
 def test_a_patch_changes_all_its_files_and_shows_what(root):
     (root / "b.txt").write_text("old\n")
+    (root / "b.txt").chmod(0o755)
     (root / "gone.txt").write_text("x\n")
     patch = ApplyPatch(
         "*** Begin Patch\n*** Add File: new/c.txt\n+three\n*** Update File: a.txt\n@@\n-one\n+two\n"
@@ -258,6 +259,7 @@ def test_a_patch_changes_all_its_files_and_shows_what(root):
     assert "-one\n+two" in done.diff and "+three" in done.diff
     texts = {one.name: one.read_text() for one in root.rglob("*.txt")}
     assert texts == {"c.txt": "three\n", "a.txt": "two\n", "moved.txt": "new\n"}
+    assert (root / "moved.txt").stat().st_mode & 0o777 == 0o755
     assert [(one.tool, one.subject) for one in approver.questions] == [
         ("write_file", "new/c.txt"), ("edit_file", "a.txt"), ("edit_file", "b.txt"),
         ("write_file", "moved.txt"), ("edit_file", "gone.txt"),
