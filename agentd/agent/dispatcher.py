@@ -13,7 +13,7 @@ from functools import partial
 
 from agentd.agent.approvals import ApprovalService
 from agentd.agent.planner import TurnPlanner
-from agentd.agent.turn import TurnMachine, end_after_crash
+from agentd.agent.turn import TurnMachine, end_after_bug, end_after_crash
 from agentd.agent.turn_runner import RETRY_SECONDS, RunningReply, TurnRunner, TurnStatus
 from agentd.agent.turn_slots import TurnSlots
 from agentd.agent.waiting_chats import LONGEST_SLEEP, WaitingChats, get_start
@@ -27,6 +27,8 @@ from agentd.models.program_state import ProgramStates
 
 log = logging.getLogger(__name__)
 
+BUG_SECONDS = 30.0
+"""The seconds before a turn is begun again that could not begin for an unexpected error."""
 STOP_SECONDS = 15.0
 """The seconds to wait for a stopped turn; an engine has ten seconds to stop."""
 
@@ -49,7 +51,7 @@ class Dispatcher:
         self._approvals = approvals
         self._clock = clock
         self._bus = bus
-        self._programs = programs
+        self._make_runner = partial(TurnRunner, turns, clock, bus, programs)
         self._slots = TurnSlots(parallel)
         self._ready: dict[int, str] = {}
         """Idle chats with a prompt to run, and since when it waits."""
@@ -69,7 +71,7 @@ class Dispatcher:
         self._unsubscribe = self._bus.subscribe(self._on_event)
         for chat in chats:
             if chat.working:  # left open by a crash, and its end could not be written so far
-                self._start_task(chat.id, self._end_interrupted(chat.id))
+                self._start_task(chat.id, self._end_open_turn(chat.id))
             else:
                 self._update_schedule(chat)
         self._dispatch()
@@ -195,7 +197,7 @@ class Dispatcher:
         self._cancelled.discard(task)
         work = self._runners.pop(chat_id, None)
         self._slots.free(chat_id)
-        if not task.cancelled() and (error := task.exception()):
+        if error := None if task.cancelled() else task.exception():
             log.error("the turn of chat %d failed unexpectedly", chat_id, exc_info=error)
         if self._unsubscribe is None:
             return
@@ -203,7 +205,11 @@ class Dispatcher:
             self._runners[chat_id] = work
             self._start_task(chat_id, work.finish())
         with suppress(AgentdError):  # it may be deleted or unreadable by now
-            self._update_schedule(self._turns.get_summary(chat_id))
+            chat = self._turns.get_summary(chat_id)
+            if error and not chat.damage:
+                self._start_task(chat_id, self._recover(chat_id, error))
+            else:
+                self._update_schedule(chat)
         if chat_id in self._outdated:
             self._outdated.discard(chat_id)
             if chat_id in self._held:
@@ -253,26 +259,22 @@ class Dispatcher:
             await work.on_cancelled()
             raise
 
-    async def _end_interrupted(self, chat_id: int) -> None:
+    async def _end_open_turn(self, chat_id: int, error: BaseException | None = None) -> None:
+        """End a turn that an unexpected error left open, or a crash."""
         now = self._clock.now()
         evidence = TurnStatus(0, "none", "", now, now)
         work = self._make_runner(chat_id, evidence, TurnMachine())
         place = partial(self._occupy_slot, chat_id, asyncio.current_task())
-        await work.apply(end_after_crash(await self._turns.list_running_tools(chat_id)), place)
+        tools = await self._turns.list_running_tools(chat_id)
+        await work.apply(end_after_bug(tools, error) if error else end_after_crash(tools), place)
 
-    def _make_runner(
-        self, chat_id: int, evidence: TurnStatus, turn: TurnMachine, deferrals: int = 0
-    ) -> TurnRunner:
-        return TurnRunner(
-            self._turns,
-            self._clock,
-            self._bus,
-            self._programs,
-            chat_id,
-            evidence,
-            turn,
-            deferrals,
-        )
+    async def _recover(self, chat_id: int, error: BaseException) -> None:
+        """End what an unexpected error left open; if that is nothing, keep the prompt for later."""
+        await asyncio.sleep(RETRY_SECONDS)
+        if self._turns.get_summary(chat_id).working:
+            await self._end_open_turn(chat_id, None if isinstance(error, Unavailable) else error)
+        else:
+            await asyncio.sleep(BUG_SECONDS)
 
     def _occupy_slot(self, chat_id: int, task: "asyncio.Task[None] | None", wanted: bool) -> None:
         """Free the slot of a turn that waits for the disk or a person, or take it back."""

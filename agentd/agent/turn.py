@@ -329,6 +329,13 @@ def end_after_crash(tools: Iterable[ToolUse]) -> Iterator[Instruction]:
     yield EndTurn("interrupted", INTERRUPTED)
 
 
+def end_after_bug(tools: Iterable[ToolUse], error: BaseException) -> Iterator[Instruction]:
+    """End a turn that an unexpected error left open, with these tools running."""
+    for use in tools:
+        yield _report_interrupted_tool(use, CUT_OFF, is_starter=True)
+    yield EndTurn("failed", f"The turn failed: {type(error).__name__}: {error}")
+
+
 def _report_interrupted_tool(use: ToolUse, outcome: str, *, is_starter: bool) -> AddMessage:
     number = use.number if is_starter else 0
     return AddMessage(

@@ -22,6 +22,7 @@ from agentd.agent.engine import (
     TurnFailed,
     TurnRequest,
 )
+from agentd.agent.planner import TurnPlanner
 from agentd.agent.turn import SILENT
 from agentd.agent.turn_runner import SHUTDOWN
 from agentd.chats.queue import QueueItem
@@ -426,6 +427,71 @@ async def test_a_disk_that_is_full_at_dispatch_leaves_the_prompt_in_the_queue(la
             disk.close()
             await services.chats.wait_until_idle(number, 60)
             assert engine.prompts == ["a"]
+
+
+async def test_a_bug_before_a_turn_leaves_the_prompt_in_the_queue_and_is_not_met_endlessly(
+    layout, soon, monkeypatch, caplog
+):
+    asked = []
+
+    async def fail(_, chat_id: int) -> None:
+        asked.append(chat_id)
+        raise ValueError("a bug")
+
+    engine = ScriptedEngine()
+    monkeypatch.setattr(service, "BUG_SECONDS", 0.2)
+    async with working(layout, engine, 1) as (services, _):
+        with monkeypatch.context() as patch:
+            patch.setattr(TurnPlanner, "read_command", fail)
+            number = (await services.chats.create(NewChat(prompt="a"), ME)).id
+            await until(lambda: asked)
+            for _ in range(100):
+                await asyncio.sleep(0)
+            assert asked == [number]
+            assert "failed unexpectedly" in caplog.text
+            assert services.chats.get_summary(number).status == "queued"
+        assert (await services.chats.wait_until_idle(number, 60)).status == "completed"
+        assert engine.prompts == ["a"]
+
+
+async def test_a_bug_while_a_turn_is_prepared_ends_it_and_the_queue_goes_on(
+    layout, soon, monkeypatch
+):
+    async def fail(*_) -> None:
+        raise ValueError("a bug")
+
+    engine = ScriptedEngine()
+    async with working(layout, engine) as (services, _):
+        with monkeypatch.context() as patch:
+            patch.setattr(TurnPlanner, "build_request", fail)
+            number = (await services.chats.create(NewChat(prompt="a"), ME)).id
+            await services.chats.wait_until_idle(number, 60)
+        await services.chats.append_prompt(number, "b", "", ME)
+        await services.chats.wait_until_idle(number, 60)
+        assert engine.prompts == ["b"]
+        assert ("error", "The turn failed: ValueError: a bug") in (
+            await list_roles(services, number)
+        )
+
+
+async def test_a_turn_left_open_in_a_chat_that_cannot_be_read_is_closed_once_it_can_be(
+    layout, soon, monkeypatch, caplog
+):
+    async with running_services(layout, crash=True) as services:
+        number = (await services.chats.create(NewChat(prompt="a"), ME)).id
+        await services.turns.start_turn(number, TEST)
+
+    async def refuse(*_) -> None:
+        raise Unavailable("Too many open files")
+
+    with ExitStack() as broken:
+        patch = broken.enter_context(pytest.MonkeyPatch.context())
+        patch.setattr(TurnRecorder, "list_running_tools", refuse)
+        async with working(layout, ScriptedEngine()) as (services, _):
+            await until(lambda: caplog.text.count("failed unexpectedly") > 3)
+            broken.close()
+            await services.chats.wait_until_idle(number, 60)
+            assert ("error", INTERRUPTED) in await list_roles(services, number)
 
 
 async def test_a_chat_that_cannot_start_does_not_take_the_place_of_another(layout, monkeypatch):
