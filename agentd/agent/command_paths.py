@@ -32,6 +32,10 @@ _WHOLE = frozenset(
 
 _PATTERN = re.compile(r"[*?\[]")
 _BEHIND = re.compile(r"[=:@,]")
+_WRITTEN_OUT = re.compile(
+    r"(?:(?<![\w./~}])|(?<=[\s'\"]-[A-Za-z]))(?:~|\$HOME|\$\{HOME\})?/[^\s'\"();|&<>`,:=\\]+"
+)
+"""An absolute path wherever it stands: in code, a document, an assignment, behind an option."""
 _WORD_ENDS = re.compile(r"[\s'\"();|&<>`]+")
 
 
@@ -43,8 +47,13 @@ def explain_protection(line: str, bounds: WorkspaceBounds) -> str:
     folder = bounds.folder
     for command in read.commands:
         if command.program == "cd":
-            folder = posixpath.join(folder, _expand_home(command.words[-1], bounds))
+            target = command.words[-1] if len(command.words) > 1 else "~"
+            folder = posixpath.join(folder, _expand_home(target, bounds))
         if why := _explain_command(command, folder, bounds):
+            return why
+    for path in dict.fromkeys(_WRITTEN_OUT.findall(line)):
+        place = _expand_home(path, bounds)
+        if why := bounds.explain_protection(place, changed=False, whole=False):
             return why
     if read.certain:
         return ""
