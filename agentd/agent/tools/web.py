@@ -5,6 +5,7 @@ guard): neither this machine nor its networks can be reached. A redirect to anot
 and not followed, since the person allowed the first one.
 """
 
+import codecs
 import re
 from html.parser import HTMLParser
 from typing import ClassVar
@@ -26,7 +27,25 @@ _TIMEOUTS = Timeouts(connect=10.0, head=30.0, idle=30.0, total=60.0)
 _HEADERS = {"accept": "text/html, text/plain, application/json;q=0.9, */*;q=0.5"}
 _REDIRECTS = frozenset((301, 302, 303, 307, 308))
 _TEXTUAL = re.compile(r"text/.*|application/(?:.*\+)?(?:json|xml|javascript|yaml|toml)|")
-_CHARSET = re.compile(r"charset=\"?([A-Za-z0-9_-]+)")
+_CHARSET = re.compile(r"charset=[\"']?([A-Za-z0-9_-]+)", re.I)
+_CHARSET_IN_PAGE = re.compile(
+    rb"<(?:meta|\?xml)\b[^>]*?\b(?:charset|encoding)\s*=\s*[\"']?\s*([A-Za-z0-9_-]+)", re.I
+)
+_HEAD = 2048
+"""Bytes of a page in which it may name its character set."""
+_WIDER = {
+    **{"gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932", "x-sjis": "cp932"},
+    **{"euc-kr": "cp949", "iso-8859-1": "cp1252"},
+}
+"""The character sets that browsers take for those that pages name."""
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+_KEPT = str.maketrans(" \t", "\ue000\ue001")
+"""Blanks of preformatted text, while those of other text are reduced."""
+_RESTORED = str.maketrans("\ue000\ue001", " \t")
 _BLANK_LINES = re.compile(r"\n\s*\n\s*\n+")
 
 
@@ -88,7 +107,7 @@ async def _get(upstream: HttpUpstream, url: str) -> tuple[WebPage, str]:
         if not _TEXTUAL.fullmatch(media):
             raise BadRequest(f"{url} is not text but {media}.")
         content = await response.read(LARGEST_PAGE)
-    text = _decode(content, kind)
+    text = _decode(content, kind, media)
     if media in ("text/html", "application/xhtml+xml") or text.lstrip()[:15].lower().startswith(
         ("<!doctype html", "<html")
     ):
@@ -97,11 +116,17 @@ async def _get(upstream: HttpUpstream, url: str) -> tuple[WebPage, str]:
     return WebPage(url, response.status, media, text[:LONGEST_TEXT], cut), ""
 
 
-def _decode(content: bytes, kind: str) -> str:
-    named = _CHARSET.search(kind)
+def _decode(content: bytes, kind: str, media: str) -> str:
+    """Decode a page by its first bytes, its header or what it says itself."""
+    found = next((name for mark, name in _MARKS if content.startswith(mark)), "")
+    if not found and (named := _CHARSET.search(kind)):
+        found = named[1]
+    elif not found and media.endswith(("html", "xml")):
+        inside = _CHARSET_IN_PAGE.search(content[:_HEAD])
+        found = inside[1].decode() if inside else ""
     try:
-        return content.decode(named[1] if named else "utf-8", "replace")
-    except LookupError:
+        return content.decode(_WIDER.get(found.lower(), found) or "utf-8", "replace")
+    except (LookupError, UnicodeError):  # no character set that there is
         return content.decode("utf-8", "replace")
 
 
@@ -111,13 +136,16 @@ def render_html(html: str) -> str:
     parser.feed(html)
     parser.close()
     lines = (" ".join(line.split()) for line in "".join(parser.pieces).split("\n"))
-    return _BLANK_LINES.sub("\n\n", "\n".join(lines)).strip()
+    text = _BLANK_LINES.sub("\n\n", "\n".join(lines)).strip()
+    return text.translate(_RESTORED)
 
 
 class _TextParser(HTMLParser):
     """Collects the text of a page."""
 
-    _HIDDEN = frozenset(("script", "style", "noscript", "template", "svg", "head"))
+    _HIDDEN = frozenset(("script", "style", "noscript", "template", "svg"))
+    _HEAD = frozenset(("head", "title", "meta", "link", "base", *_HIDDEN))
+    """The tags of a page's head; any other ends it, with ``</head>`` or without."""
     _BLOCKS = frozenset(
         (
             *("p", "div", "br", "li", "tr", "table", "ul", "ol", "section", "article", "header"),
@@ -130,13 +158,17 @@ class _TextParser(HTMLParser):
         super().__init__(convert_charrefs=True)
         self.pieces: list[str] = []
         self._hidden = 0
+        self._in_head = False
+        self._preformatted = 0
         self._link = ""
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._in_head = tag == "head" or (self._in_head and tag in self._HEAD)
         if tag in self._HIDDEN:
             self._hidden += 1
         if tag in self._BLOCKS:
             self.pieces.append("\n")
+        self._preformatted += tag == "pre"
         if tag in self._HEADINGS:
             self.pieces.append(f"\n{self._HEADINGS[tag]} ")
         if tag == "li":
@@ -147,6 +179,8 @@ class _TextParser(HTMLParser):
     def handle_endtag(self, tag: str) -> None:
         if tag in self._HIDDEN:
             self._hidden = max(self._hidden - 1, 0)
+        self._in_head = self._in_head and tag != "head"
+        self._preformatted = max(self._preformatted - (tag == "pre"), 0)
         if tag in self._BLOCKS:
             self.pieces.append("\n")
         if tag == "a" and self._link.startswith(("http:", "https:", "/")):
@@ -154,5 +188,5 @@ class _TextParser(HTMLParser):
             self._link = ""
 
     def handle_data(self, data: str) -> None:
-        if not self._hidden:
-            self.pieces.append(data)
+        if not self._hidden and not self._in_head:
+            self.pieces.append(data.translate(_KEPT) if self._preformatted else data)

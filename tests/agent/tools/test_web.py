@@ -19,6 +19,18 @@ PAGE = """<!DOCTYPE html><html><head><title>No</title><style>p{}</style></head><
 ANSWERS = {
     "/page": (200, {"Content-Type": "text/html; charset=utf-8"}, PAGE.encode()),
     "/latin": (200, {"Content-Type": "text/plain; charset=latin-1"}, "Grüße".encode("latin-1")),
+    "/meta": (
+        200,
+        {"Content-Type": "text/html"},
+        '<html><head><meta charset="windows-1251"></head><p>Чай'.encode("cp1251"),
+    ),
+    "/old-meta": (
+        200,
+        {"Content-Type": "text/html"},
+        '<meta http-equiv="x" content="text/html; charset=gb2312"><p>茶鎔'.encode("gbk"),
+    ),
+    "/utf-16": (200, {"Content-Type": "text/plain"}, "Tee ü".encode("utf-16")),
+    "/odd": (200, {"Content-Type": "text/plain; charset=undefined"}, b"tea"),
     "/json": (404, {"Content-Type": "application/problem+json"}, b'{"a": 1}'),
     "/image": (200, {"Content-Type": "image/png"}, b"\x89PNG"),
     "/large": (200, {"Content-Type": "text/plain"}, b"x" * (LARGEST_PAGE + 1)),
@@ -62,6 +74,24 @@ def test_a_page_is_got_as_text(site):
     page = fetch(f"{site}/page")
     assert page.status == 200
     assert page.text == "# Tea\n\nIt is hot&good, see this (/more).\n\n- one\n- two"
+
+
+def test_a_page_without_the_end_of_its_head_has_text():
+    assert render_html("<html><head><title>No</title><body>Tea<p>hot") == "Tea\nhot"
+    assert render_html("<head><script>x</script><meta a><p>Tea") == "Tea"
+
+
+def test_preformatted_text_keeps_its_blanks():
+    page = "<pre><code>def f():\n    return  1\n\tx</code></pre><p>a   b"
+    assert render_html(page) == "def f():\n    return  1\n\tx\n\na b"
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [("/meta", "Чай"), ("/old-meta", "茶鎔"), ("/utf-16", "Tee ü"), ("/odd", "tea")],
+)
+def test_a_page_is_read_in_the_character_set_that_it_names_itself(site, path, text):
+    assert fetch(f"{site}{path}").text == text
 
 
 def test_other_text_is_got_as_it_is_with_its_status(site):
