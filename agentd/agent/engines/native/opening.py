@@ -44,13 +44,14 @@ def open_conversation(
     """
     if not kept.messages:
         return build_initial_messages(assignment, told)
-    messages = kept.messages
+    messages, prompt_at = kept.messages, kept.prompt
     if kept.model != name_model(assignment):
+        prompt_at = len(tuple(_drop_thinking(messages[:prompt_at])))
         messages = tuple(_drop_thinking(messages))
     open_calls = _list_open_calls(messages)
     results = [ToolResult(call.id, (TextPart(NO_RESULT),), True) for call in open_calls]
     if not kept.ended and assignment.message and kept.message == assignment.message:
-        return _resume(messages, kept.prompt, results)
+        return _resume(messages, prompt_at, results)
     news = [] if kept.ended else [TextPart(_explain_end(assignment.history, kept.message))]
     if missed := _render_missed(assignment.missed):
         news.append(TextPart(missed))

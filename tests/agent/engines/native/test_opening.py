@@ -114,6 +114,14 @@ def test_the_thinking_of_another_model_is_left_out():
     assert opened.messages[1] == Said("assistant", (TextPart("done"),))
 
 
+def test_a_prompt_sent_again_to_another_model_is_found_behind_thinking_that_is_left_out():
+    alone = Said("assistant", (Thinking("anthropic", "hm", "seal"),))
+    again = Said("user", (TextPart("again"),))
+    kept = KeptTranscript((PROMPT, alone, PROMPT, again, CALLS), "acme/large", 9, 3, ended=False)
+    opened = open_conversation(request("again", model="small"), kept)
+    assert opened.messages[opened.prompt] == again
+
+
 def test_calls_without_a_result_are_answered_and_the_stop_is_told():
     past = (
         Message(1, "user", "first", AT),
