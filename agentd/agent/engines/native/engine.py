@@ -55,7 +55,7 @@ from agentd.core.clock import Clock, SystemClock
 from agentd.core.errors import AgentdError, Forbidden, NotFound
 from agentd.llm.conversation import ReplyFinished
 from agentd.llm.output_schema import explain_mismatch
-from agentd.llm.price import NO_USAGE, Prices
+from agentd.llm.price import NO_USAGE, Prices, Usage
 from agentd.llm.upstream.protocol import Upstream
 
 COMPACT = "compact"
@@ -264,13 +264,14 @@ class NativeEngine:
             async with aclosing(sending) as words:
                 async for wrote in words:
                     yield wrote
-            attempt.price = job.add_cost(attempt.draft.usage, attempt.draft.searches)
+            used = _find_usage(job, attempt)
+            attempt.price = job.add_cost(used, attempt.draft.searches)
             job.asking.remove(attempt)
             if attempt.problem is None:
                 yield attempt
                 return
-            if attempt.draft.usage != NO_USAGE or attempt.price:
-                yield UsageReported(attempt.draft.usage, attempt.price)
+            if used != NO_USAGE or attempt.price:
+                yield UsageReported(used, attempt.price)
             match recovery.decide(attempt.problem, shown=bool(attempt.draft.text)):
                 case RetryAfter(seconds):
                     await asyncio.sleep(min(seconds, job.left))
@@ -299,10 +300,16 @@ class NativeEngine:
         job.asking.remove(attempt)
         summary = "" if attempt.problem else attempt.draft.text.strip()
         job.turn.sum_up(summary)
-        if attempt.draft.usage != NO_USAGE:
-            yield UsageReported(attempt.draft.usage, job.add_cost(attempt.draft.usage))
+        if (used := _find_usage(job, attempt)) != NO_USAGE:
+            yield UsageReported(used, job.add_cost(used))
         await job.save()
         yield ToolUsed(COMPACT, _FULL, sanitize(summary) or _NO_SUMMARY, ok=bool(summary))
+
+
+def _find_usage(job: NativeJob, attempt: Attempt) -> Usage:
+    """Return what a request used; of a reply that broke off it may have to be estimated."""
+    draft = attempt.draft
+    return draft.usage if attempt.problem is None else job.turn.estimate_usage(draft)
 
 
 async def _is_sent_back(job: NativeJob) -> bool:

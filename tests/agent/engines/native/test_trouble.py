@@ -231,6 +231,17 @@ def test_what_a_broken_answer_used_is_booked(scene, supplier):
     assert [progress.usage.input for progress in spent] == [1000]
 
 
+@pytest.mark.parametrize("dialect", ["openai-chat", "openai-responses"])
+def test_what_a_broken_answer_used_is_estimated_where_it_is_told_at_the_end(
+    scene, supplier, dialect
+):
+    scene.dialect = dialect
+    supplier.script(Answer((Say(LONG),), faults=(Break(7),)), Say("Done."))
+    (spent,) = [progress for progress in scene.run() if isinstance(progress, UsageReported)]
+    assert spent.usage.total_input > 100 and spent.usage.total_output > 0
+    assert spent.cost
+
+
 async def cancel_once(
     scene: Scene, reached: Callable[[list[EngineEvent]], bool]
 ) -> list[EngineEvent]:
