@@ -12,6 +12,7 @@ from agentd.acp.messages import AcpJson
 
 REMOVED = "The prompt was removed from the queue of the chat."
 DELETED = "The chat was deleted."
+CLOSED = "The session was closed; the prompt stays in the chat."
 _STOP_REASONS = (
     ("max_tokens", re.compile("output limit|max_tokens|maximum length", re.I)),
     ("max_turn_requests", re.compile("limit of requests|steps|turn_steps", re.I)),

@@ -19,6 +19,7 @@ from agentd.acp.options import (
     make_options,
     read_choices,
 )
+from agentd.acp.prompts import DELETED
 from agentd.acp.servers import read_servers
 from agentd.acp.session import EditorSession
 from agentd.acp.updates import make_chunk
@@ -161,7 +162,7 @@ class AcpServer:
         name = _require_session_id(params)
         self._daemon.call("DELETE", f"/api/chats/{name}")
         if session := self._sessions.pop(name, None):
-            session.close()
+            session.close(DELETED)
         return {}
 
     def _prompt(self, params: AcpJson) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from agentd.acp.daemon import DaemonApi
 from agentd.acp.messages import AcpJson
 from agentd.acp.options import make_modes, make_options
 from agentd.acp.permissions import make_question, read_decision
-from agentd.acp.prompts import DELETED, EditorPrompt, EditorPrompts
+from agentd.acp.prompts import CLOSED, DELETED, EditorPrompt, EditorPrompts
 from agentd.acp.servers import SessionServers
 from agentd.acp.transcript import Transcript
 from agentd.acp.updates import Update, make_chunk
@@ -78,11 +78,12 @@ class EditorSession:
         """Begin to follow the chat."""
         threading.Thread(target=self._follow, daemon=True).start()
 
-    def close(self) -> None:
-        """End the session; prompts that are waited for go on without it."""
+    def close(self, why: str = CLOSED) -> None:
+        """End the session; whoever waits for a prompt is told, and prompts go on without it."""
         self._closed.set()
         self.servers.forget()
         with self._lock:
+            self._prompts.end_all(why)
             for number in self._asked.values():
                 self._connection.cancel(number)
             self._asked.clear()
@@ -279,7 +280,5 @@ class EditorSession:
             log.warning("approval %d: %s", approval["id"], error.message)
 
     def _end_deleted(self) -> None:
-        self._closed.set()
-        with self._lock:
-            self._prompts.end_all(DELETED)
+        self.close(DELETED)
         log.info("chat %d: %s", self.chat_id, DELETED)

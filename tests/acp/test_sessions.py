@@ -290,6 +290,23 @@ def test_cancel_ends_the_turn_and_takes_back_what_waits(house: Serving, editor: 
     assert editor.reply == "echo: Again"
 
 
+def test_whoever_waits_for_a_prompt_is_answered_when_its_session_ends(
+    house: Serving, editor: Editor, tmp_path: Path
+) -> None:
+    session = editor.open()
+    running = editor.ask(session, "run sleep")
+    editor.read_request()
+    waiting = editor.ask(session, "Later")
+    until(lambda: house.client().prompts(int(session)))
+    editor.call("session/load", sessionId=session, cwd=str(tmp_path), mcpServers=[])
+    for number in (running, waiting):
+        assert "closed" in editor.read_answer(number)["error"]["message"]
+    again = editor.ask(session, "Much later")
+    until(lambda: len(house.client().prompts(int(session))) == 2)
+    assert editor.call("session/close", sessionId=session) == {}
+    assert editor.read_answer(again)["result"] == {"stopReason": "cancelled"}
+
+
 def test_a_stop_in_the_browser_is_a_cancelled_turn(house: Serving, editor: Editor) -> None:
     session = editor.open()
     asked = editor.ask(session, "run sleep")
