@@ -1,12 +1,14 @@
 """Finds the protected paths of this daemon as they are on disk now."""
 
+import asyncio
 import re
 from collections.abc import Iterator
 from contextlib import suppress
 from os.path import expanduser, join, realpath
 
+from agentd.agent.planner import ChatFolders
 from agentd.storage.layout import Layout
-from agentd.system.protected_paths import CONFIG_FILES, ProtectedPlaces
+from agentd.system.protected_paths import CONFIG_FILES, ProtectedFiles, ProtectedPlaces
 
 _NAMED_SECRET = re.compile(r"\bfile:((?:/|~/)[^\s\"',}\]#]+)")
 """A reference to a secret file in the configuration: ``file:PATH``."""
@@ -16,14 +18,37 @@ _MOST = 1 << 20
 def find_protected_places(layout: Layout) -> ProtectedPlaces:
     """Resolve the configuration's links and the secret files that it names. Blocking."""
     config = realpath(layout.config)
-    files = {path for name in sorted(CONFIG_FILES) for path in _iter_files(join(config, name))}
     home = realpath(expanduser("~"))
     return ProtectedPlaces(
         state=realpath(layout.state),
         config=config,
-        files=tuple(sorted(files)),
+        files=find_protected_files(layout),
         home="" if home == "/" else home,
     )
+
+
+def find_protected_files(layout: Layout) -> tuple[str, ...]:
+    """Return the real paths of the configuration files, and of the files that they name."""
+    config = realpath(layout.config)
+    files = {path for name in sorted(CONFIG_FILES) for path in _iter_files(join(config, name))}
+    return tuple(sorted(files))
+
+
+class ProtectingFolders:
+    """Prepares the ``folders`` of chats; before each turn it protects what the settings name now.
+
+    Satisfies ``agent.planner.ChatFolders``.
+    """
+
+    def __init__(self, folders: ChatFolders, layout: Layout, files: ProtectedFiles) -> None:
+        self._folders = folders
+        self._layout = layout
+        self._files = files
+
+    async def prepare_folder(self, chat_id: int) -> str:
+        """Return the folder of the chat's work tree; empty: it has none."""
+        self._files.paths = await asyncio.to_thread(find_protected_files, self._layout)
+        return await self._folders.prepare_folder(chat_id)
 
 
 def _iter_files(path: str) -> Iterator[str]:

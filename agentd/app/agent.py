@@ -8,6 +8,7 @@ from functools import partial
 from typing import get_args
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from agentd.agent.approval_rules import ApprovalPolicy, ApprovalRule, find_place
 from agentd.agent.approvals import ApprovalService
@@ -20,9 +21,9 @@ from agentd.agent.engine_selection import EngineRegistry
 from agentd.agent.engines.external.common import ModelEndpoint, WorkspaceBounds
 from agentd.agent.hooks.directory import HookDirectory
 from agentd.agent.mcp_servers.directory import McpDirectory
-from agentd.agent.planner import ChatFolders, TurnPlanner
+from agentd.agent.planner import ChatFolders, NoChatFolders, TurnPlanner
 from agentd.agent.processes.table import ProcessTable
-from agentd.agent.protected_folders import find_protected_places
+from agentd.agent.protected_folders import ProtectingFolders, find_protected_places
 from agentd.agent.suppliers import SupplierDirectory
 from agentd.app.config_files import ConfigFiles
 from agentd.chats.service import ChatService
@@ -37,7 +38,7 @@ from agentd.settings.model import Settings
 from agentd.storage.layout import Layout
 from agentd.system.installed import find_missing_program
 from agentd.system.orphans import kill_orphans
-from agentd.system.protected_paths import explain_risky_workspace
+from agentd.system.protected_paths import ProtectedFiles, explain_risky_workspace
 
 log = logging.getLogger(__name__)
 
@@ -87,6 +88,7 @@ class EngineComponent:
         self._book = SupplierDirectory(lambda: written.models.current, environ)
         self._upstream = HttpUpstream()
         self._bounds = WorkspaceBounds(written.settings.current.workspace)
+        self._protected_files = ProtectedFiles()
         self.commands = CommandDirectory(layout, written.settings.current.workspace)
         """The custom commands."""
         self.hooks = HookDirectory(layout, on_hooks_change)
@@ -96,6 +98,8 @@ class EngineComponent:
         """End what a killed daemon of this state folder left behind."""
         self._generation = generation
         protected = await asyncio.to_thread(find_protected_places, self._layout)
+        self._protected_files.paths = tuple(protected.files)
+        protected = replace(protected, files=self._protected_files)
         self._bounds = WorkspaceBounds(self._bounds.folder, os.path.realpath, protected)
         self.commands.protect(protected)
         await self.hooks.file.refresh()
@@ -150,7 +154,7 @@ class EngineComponent:
             all_chats,
             self._get_budget,
             mark,
-            folders,
+            ProtectingFolders(folders or NoChatFolders(), self._layout, self._protected_files),
             self.commands,
         )
         dispatcher = Dispatcher(

@@ -13,8 +13,9 @@ name (tasks, hooks, tool servers) without asking; a source file or a ``Makefile`
 runs only when somebody builds or tests.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
+from typing import Protocol
 
 from msgspec import Struct, structs
 
@@ -117,6 +118,55 @@ _HOLDS_MORE = Protection(
 )
 
 
+class FileSet(Protocol):
+    """Absolute paths of files."""
+
+    def __contains__(self, path: object, /) -> bool:
+        """Return whether a file is among them."""
+        ...
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield their paths."""
+        ...
+
+
+class ProtectedFiles:
+    """Files that settings name; ``paths`` is replaced when the settings name others."""
+
+    def __init__(self, paths: Iterable[str] = ()) -> None:
+        self.paths = tuple(paths)
+
+    def __contains__(self, path: object, /) -> bool:
+        """Return whether a file is among them."""
+        return path in self.paths
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield their paths."""
+        return iter(self.paths)
+
+
+class _FilesWithCopies:
+    """Files, and the copies in ``folder`` of those in ``workspace``."""
+
+    def __init__(self, files: FileSet, workspace: str, folder: str) -> None:
+        self._files = files
+        self._workspace = workspace
+        self._folder = folder
+
+    def __contains__(self, path: object, /) -> bool:
+        if path in self._files:
+            return True
+        if not isinstance(path, str) or not is_beneath(path, self._folder):
+            return False
+        return f"{self._workspace}{path[len(self._folder) :]}" in self._files
+
+    def __iter__(self) -> Iterator[str]:
+        for path in self._files:
+            yield path
+            if copy := _find_copy(path, self._workspace, self._folder):
+                yield copy
+
+
 class ProtectedPlaces(Struct, frozen=True):
     """The protected paths of one daemon. All paths are absolute, with links resolved."""
 
@@ -124,7 +174,7 @@ class ProtectedPlaces(Struct, frozen=True):
     """The state folder; empty for none, as with all fields below."""
     config: str = ""
     """The configuration folder."""
-    files: tuple[str, ...] = ()
+    files: FileSet = ()
     """Configuration files outside of that folder."""
     home: str = ""
     config_copy: str = ""
@@ -132,14 +182,9 @@ class ProtectedPlaces(Struct, frozen=True):
 
     def cover_worktree(self, folder: str, workspace: str) -> "ProtectedPlaces":
         """Return these places for a chat that works in ``folder``, its copy of the workspace."""
-
-        def find_copy(path: str) -> str:
-            return folder + path[len(workspace) :] if is_beneath(path, workspace) else ""
-
-        copies = tuple(filter(None, map(find_copy, self.files)))
-        return structs.replace(
-            self, files=(*self.files, *copies), config_copy=find_copy(self.config)
-        )
+        files = _FilesWithCopies(self.files, workspace, folder)
+        copy = _find_copy(self.config, workspace, folder)
+        return structs.replace(self, files=files, config_copy=copy)
 
     def check_reading(self, path: str, workspace: str) -> Protection | None:
         """Return the protection of a file against reading by an agent in ``workspace``, if any."""
@@ -225,6 +270,11 @@ class ProtectedPlaces(Struct, frozen=True):
         if inside and is_beneath(workspace, f"{self.home}/{first}"):
             return None  # a project in a hidden folder
         return _HOME_HIDDEN if writing or inside else None
+
+
+def _find_copy(path: str, workspace: str, folder: str) -> str:
+    """Return what a path in the workspace is in a copy of it; empty for any other path."""
+    return folder + path[len(workspace) :] if is_beneath(path, workspace) else ""
 
 
 def is_beneath(path: str, folder: str) -> bool:

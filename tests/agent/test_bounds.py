@@ -126,6 +126,25 @@ def test_the_native_engine_reads_one_that_a_person_allowed(
     assert CANARY in str(supplier.requests[-1].body)
 
 
+def test_a_file_that_the_settings_name_since_the_start_is_asked_for(
+    caller: Caller, served: ServedAgent, supplier: Supplier
+) -> None:
+    key = served.folder / "key.txt"
+    key.write_text(CANARY)
+    read = [Call("read_file", {"path": "key.txt"}), Call("shell", {"command": "cat key.txt"})]
+    supplier.script(*read, Say("I see."))
+    caller.wait_until_idle(caller.create_chat("Go on.", model="native"))
+    models = served.folder / "config" / "models.yml"
+    written = json.loads(models.read_text())
+    written["suppliers"]["other"] = {**written["suppliers"]["acme"], "key": f"file:{key}"}
+    models.write_text(json.dumps(written))
+    supplier.script(*read, Say("I may not."))
+    chat = caller.create_chat("Again.", model="native")
+    for _ in read:
+        assert "own configuration" in deny(caller, chat)["reason"]
+    caller.wait_until_idle(chat)
+
+
 def test_nobody_is_asked_about_the_state_folder_which_stays_closed(
     caller: Caller, served: ServedAgent, supplier: Supplier
 ) -> None:
