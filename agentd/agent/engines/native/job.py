@@ -54,7 +54,9 @@ class TimedApprover:
     @property
     def seconds(self) -> float:
         """The duration of the turn so far, in seconds."""
-        return self._clock.monotonic() - self._began - self._waited
+        now = self._clock.monotonic()
+        waiting = now - self._asked_at if self._open else 0.0
+        return now - self._began - self._waited - waiting
 
 
 class TranscriptKeeper:

@@ -21,6 +21,7 @@ from agentd.agent.engine import (
     UsageReported,
 )
 from agentd.agent.engines.native.attachments import LEFT_OUT
+from agentd.agent.engines.native.job import TimedApprover
 from agentd.agent.engines.native.turn import TurnLimits
 from agentd.agent.tools.files import FolderWorkspace
 from agentd.agent.tools.model import TOOLS, ReadFile
@@ -364,6 +365,21 @@ def test_the_time_of_a_turn_is_limited_without_the_time_for_answers(scene, suppl
     assert isinstance(told[-1], TurnFailed)
     assert "limit of 100 seconds" in told[-1].reason
     assert len(supplier.requests) == 4
+
+
+def test_the_time_of_a_turn_stands_still_while_a_question_of_one_of_its_helpers_is_open():
+    clock = FrozenClock()
+    during: list[float] = []
+
+    def think_long() -> None:
+        clock.move(10_000)
+        during.append(watch.seconds)
+
+    watch = TimedApprover(Person(before=think_long), clock)
+    clock.move(5)
+    asyncio.run(watch.ask(Question("shell", "shell", "make")))
+    clock.move(7)
+    assert (during, watch.seconds) == ([5.0], 12.0)
 
 
 def test_what_is_missing_is_told_before_anything_is_asked(scene, supplier, tmp_path):
