@@ -145,7 +145,7 @@ class EngineComponent:
             self._build_engines, lambda: now().engine, lambda: written.models.current, programs
         )
         mark = self._generation
-        all_chats, skills = chats.list_summaries, written.skills
+        all_chats, skills = chats.list_all_summaries, written.skills
         assigner = TurnPlanner(
             turns,
             build_engines,

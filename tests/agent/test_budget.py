@@ -1,10 +1,14 @@
 """A person is asked for more money exactly at the budget, never in the middle of a turn."""
 
 from decimal import Decimal
+from pathlib import Path
 
 from agentd.agent.budget import SpendBudget
 from agentd.chats.agent_state import AgentState
 from agentd.chats.state import Chat
+from tests.agent.served import ServedAgent
+from tests.supplier.steps import Answer, Say, Tokens
+from tests.supplier.supplier import Supplier
 
 
 def make_chat(cost: str, allowance: str = "0") -> Chat:
@@ -32,6 +36,28 @@ def test_the_budget_of_a_day_counts_all_chats():
     assert "All chats have cost 2.01 USD today" in budget.explain_exceeded(
         make_chat("0"), Decimal("2.01")
     )
+
+
+def test_what_a_deleted_chat_has_cost_counts_for_the_day(tmp_path: Path) -> None:
+    with Supplier() as supplier:
+        models = {
+            "suppliers": {"acme": {"dialect": "openai-chat", "url": supplier.url}},
+            "models": [
+                {
+                    **{"name": "m", "engine": "native", "supplier": "acme", "model": "large"},
+                    "prices": {"input": 1, "output": 1},
+                }
+            ],
+            "default": "m",
+        }
+        served = ServedAgent(tmp_path, models, budget_per_day=1)
+        with served.running() as caller:
+            supplier.script(Answer((Say("Done."),), usage=Tokens(input=2_000_000)))
+            chat = caller.create_chat("Spend it.")
+            caller.wait_until_idle(chat)
+            caller.client.delete(f"/api/chats/{chat}")
+            asked = caller.wait_for_question(caller.create_chat("More."))
+            assert "All chats have cost 2" in asked["reason"] + asked["subject"]
 
 
 def test_a_client_that_was_allowed_more_may_spend_as_much_again():
