@@ -69,6 +69,8 @@ class ApprovalService:
         self._store_rule = store_rule
         self._find_protected = find_protected
         self._open: dict[int, _OpenQuestion] = {}
+        self._budget_lock = asyncio.Lock()
+        """Held while the answer to a question of budget is written: the second one finds none."""
         self._tasks = BackgroundTasks()
 
     def for_chat(
@@ -171,9 +173,13 @@ class ApprovalService:
         return ApprovalAnswer(False, reason=reason)
 
     async def _resolve_budget(self, chat: Chat, decided: Approval, by: str) -> None:
-        if decided.state == "allowed":
-            await self._turns.release_queue(chat.id, by, self._budget().compute_allowance(chat))
-        await self._turns.close_approval(chat.id, decided, by)
+        async with self._budget_lock:
+            chat = await self._turns.get_latest(chat.id)
+            if all(one.id != decided.id for one in chat.agent.asked):
+                raise _make_not_open_error(chat.id, decided.id)
+            if decided.state == "allowed":
+                await self._turns.release_queue(chat.id, by, self._budget().compute_allowance(chat))
+            await self._turns.close_approval(chat.id, decided, by)
 
     async def _resolve(
         self, chat: Chat, decided: Approval, by: str, rule: ApprovalRule | None

@@ -451,6 +451,27 @@ async def test_a_spent_budget_holds_the_queue_and_asks_and_an_answer_lets_it_go_
         await dispatcher.stop(0)
 
 
+async def test_of_two_answers_to_a_budget_question_at_once_only_the_first_counts(layout):
+    async with running_services(layout) as services:
+        budget = SpendBudget(per_chat=Decimal(0))
+        dispatcher, approvals, number = await start(services, AskingEngine(), budget=budget)
+        (question,) = await wait_for_questions(services, number)
+        outcomes = await asyncio.gather(
+            *(
+                approvals.answer(
+                    number, question.id, allowed=allowed, session=False, note="", by=ME
+                )
+                for allowed in (False, True)
+            ),
+            return_exceptions=True,
+        )
+        assert [type(one) for one in outcomes] == [Approval, NotFound]
+        assert "budget" in services.chats.get_summary(number).held
+        told = [one.decision for one in await services.history(number) if one.decision]
+        assert [one.state for one in told] == ["denied"]
+        await dispatcher.stop(0)
+
+
 async def test_the_budget_of_a_day_holds_every_chat_until_the_day_is_over(layout):
     async with running_services(layout) as services:
         dispatcher, _, first = await start(
