@@ -153,6 +153,11 @@ class AccessKey(Struct, frozen=True, kw_only=True, omit_defaults=True):
             return self.limits
         return raise_limits(self.limits, self.raised.limits)
 
+    @property
+    def limits_models_in_total(self) -> bool:
+        """True if a limit on models never resets, so that all they ever cost counts."""
+        return any(limits.total is not None for limits in self.model_limits.values())
+
     def get_model_limits(self, pattern: str, now: Timestamp) -> KeyLimits:
         """Return the limits that hold at a moment for what ``model_limits`` names so."""
         limits = self.model_limits[pattern]

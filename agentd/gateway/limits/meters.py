@@ -56,8 +56,8 @@ class KeyMeters:
         self._shared: dict[tuple[BudgetScope, str], UsageMeter] = {}
         self._models: dict[str, dict[str, UsageMeter]] = {}
         """The meters of models within a key, by its id and their name or pattern ..."""
-        self._counted: set[str] = set()
-        """... and the keys whose models are counted up to now."""
+        self._counted: dict[str, bool] = {}
+        """... and the keys whose models are counted up to now; True: since the key was made."""
         self._budgets: Mapping[tuple[BudgetScope, str], Budget] = {}
         self.announcer = LimitAnnouncer(publish)
 
@@ -93,13 +93,15 @@ class KeyMeters:
             meter.reset_to(self._sum_used(sums, key_id), self._calendar)
         for account, meter in self._shared.items():
             meter.reset_to(self._sum_used(sums, format_shared_account(*account)), self._calendar)
-        self._counted = set()
+        self._counted = {}
 
     def has_counted_models(self, key: AccessKey) -> bool:
         """Return whether what a key spent on the models of its limits is known."""
         known = self._models.get(key.id, {})
         return not key.model_limits or (
-            key.id in self._counted and known.keys() == key.model_limits.keys()
+            key.id in self._counted
+            and known.keys() == key.model_limits.keys()
+            and (self._counted[key.id] or not key.limits_models_in_total)
         )
 
     def set_model_spend(self, key: AccessKey, sums: SpendByQuarterHour) -> None:
@@ -110,13 +112,13 @@ class KeyMeters:
             spent = partial(_sum_models, sums, key.id, pattern)
             meters[pattern].reset_to(self._calendar.sum_used(spent), self._calendar)
         self._models[key.id] = meters
-        self._counted.add(key.id)
+        self._counted[key.id] = key.limits_models_in_total
 
     def limit_request(self, key: AccessKey, model: str) -> RequestLimits:
         """Return all limits on a request; those on models must be counted."""
-        own = self._apply_own(key)
+        own, of_models = self._apply_own(key), partial(self._iter_model_meters, key.id, model)
         if not (key.owner or key.tags or key.model_limits):
-            return RequestLimits((own,), self.announcer)
+            return RequestLimits((own,), self.announcer, of_models)
         patterns = (one for one in self._iter_patterns(key) if fnmatchcase(model, one))
         return RequestLimits(
             (
@@ -125,6 +127,7 @@ class KeyMeters:
                 *(self._apply_shared(*account) for account in iter_accounts(key)),
             ),
             self.announcer,
+            of_models,
         )
 
     def for_key(self, key: AccessKey) -> UsageMeter:
@@ -190,6 +193,12 @@ class KeyMeters:
         """
         known = self._models.get(key.id, {})
         yield from (pattern for pattern in key.model_limits if pattern in known)
+
+    def _iter_model_meters(self, key_id: str, model: str) -> Iterator[UsageMeter]:
+        """Yield the meters in which a key's request of a model counts, also of limits of before."""
+        for pattern, meter in self._models.get(key_id, {}).items():
+            if fnmatchcase(model, pattern):
+                yield meter
 
     def _apply_model(self, key: AccessKey, pattern: str) -> AppliedLimits:
         limits = key.get_model_limits(pattern, self._now)

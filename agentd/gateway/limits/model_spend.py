@@ -54,5 +54,4 @@ class ModelSpendCounter:
 
 def _find_first_day(key: AccessKey, recently: str) -> str:
     """Return the first day to count: that of the key if a limit on all of it never resets."""
-    lasting = any(limits.total is not None for limits in key.model_limits.values())
-    return min(key.created[:10], recently) if lasting else recently
+    return min(key.created[:10], recently) if key.limits_models_in_total else recently

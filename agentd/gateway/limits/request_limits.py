@@ -4,7 +4,7 @@ They are reserved together or not at all. Nothing here waits, so what one reques
 other can take before it has.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
 from typing import cast
 
@@ -85,11 +85,17 @@ class LimitAnnouncer:
 class RequestLimits:
     """The limits of one request, and what it reserved of them."""
 
-    __slots__ = ("_announcer", "_parts", "_reservations")
+    __slots__ = ("_announcer", "_find_later_meters", "_parts", "_reservations")
 
-    def __init__(self, parts: Sequence[AppliedLimits], announcer: LimitAnnouncer) -> None:
+    def __init__(
+        self,
+        parts: Sequence[AppliedLimits],
+        announcer: LimitAnnouncer,
+        find_later_meters: Callable[[], Iterable[UsageMeter]] = tuple,
+    ) -> None:
         self._parts = parts
         self._announcer = announcer
+        self._find_later_meters = find_later_meters
         self._reservations: Sequence[Reservation] = ()
 
     @property
@@ -111,6 +117,8 @@ class RequestLimits:
 
     def settle(self, cost: Decimal, tokens: int, at: Timestamp) -> None:
         """Count what it did take instead, once; nothing if nothing was reserved."""
+        if cost and any(one.open for one in self._reservations):
+            self._settle_later_meters(cost, tokens, at)
         for part, reservation in zip(self._parts, self._reservations, strict=False):
             watched = part.soft != NO_SOFT_LIMITS and bool(cost)
             if watched:
@@ -118,6 +126,13 @@ class RequestLimits:
             part.meter.settle(reservation, cost, tokens, at)
             if watched:
                 self._announcer.after_settling(part)
+
+    def _settle_later_meters(self, cost: Decimal, tokens: int, at: Timestamp) -> None:
+        """Count it where it counts by now, too: limits may have come while it was under way."""
+        known = [part.meter for part in self._parts]
+        for meter in self._find_later_meters():
+            if meter not in known:
+                meter.add(cost, tokens, at)
 
     def _extend(self, upper: Decimal, tokens: int) -> None:
         pairs = list(zip(self._parts, self._reservations, strict=True))

@@ -285,9 +285,12 @@ class UsageMeter:
 
     def settle(self, reservation: Reservation, cost: Decimal, tokens: int, at: Timestamp) -> None:
         """Count what it did take instead, in the windows of ``at``. Once: later is nothing."""
-        if not reservation.open:
-            return
-        self.release(reservation)
+        if reservation.open:
+            self.release(reservation)
+            self.add(cost, tokens, at)
+
+    def add(self, cost: Decimal, tokens: int, at: Timestamp) -> None:
+        """Count what a call took, in the windows of ``at``."""
         self._roll_windows()
         if cost:
             self._total = add_amounts(self._total, cost)

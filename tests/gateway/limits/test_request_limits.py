@@ -107,6 +107,43 @@ def test_models_within_a_key_have_limits_of_their_own() -> None:
     world.call(key, "50", "small")
 
 
+def test_what_is_under_way_counts_in_limits_on_models_that_come_meanwhile() -> None:
+    world, key = World(), build_key()
+    running, other = world.limit(key), world.limit(key, "small")
+    for one in (running, other):
+        one.reserve(Decimal(4), 1)
+    limited = structs.replace(key, model_limits={"lar*": KeyLimits(day=Decimal(5))})
+    world.call(limited, "1")
+    for one in (running, running, other):  # the second time is nothing
+        one.settle(Decimal(3), 1, NOON)
+    (status,) = world.meters.describe_models(limited)
+    assert status.used.day == status.used.total == 4
+    assert world.refuse(limited, "2").code == "limit_model_day"
+
+
+def test_limits_on_models_that_were_removed_and_put_back_count_what_was_spent_between() -> None:
+    world, free = World(), build_key()
+    limited = structs.replace(free, model_limits={"large": KeyLimits(day=Decimal(5))})
+    world.call(limited, "1")
+    world.call(free, "2")
+    world.call(limited, "1")
+    (status,) = world.meters.describe_models(limited)
+    assert status.used.day == 4
+    assert world.meters.describe_key(limited).used.day == 4
+
+
+def test_models_are_counted_again_once_a_limit_on_them_never_resets() -> None:
+    world = World()
+    key = build_key(model_limits={"large": KeyLimits(day=Decimal(5))})
+    world.call(key, "1")
+    assert world.meters.has_counted_models(key)
+    lasting = structs.replace(key, model_limits={"large": KeyLimits(total=Decimal(5))})
+    assert not world.meters.has_counted_models(lasting), "only recent days were counted"
+    world.call(lasting, "1")
+    assert world.meters.has_counted_models(lasting)
+    assert world.meters.has_counted_models(key), "more than is needed was counted"
+
+
 def test_what_one_limit_refuses_is_reserved_of_none() -> None:
     world = World(
         Budget(name="b", tag="b", limits=KeyLimits(total=Decimal(1), requests_per_minute=1))
