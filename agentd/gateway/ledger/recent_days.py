@@ -25,9 +25,6 @@ from agentd.gateway.reports.reports import GroupBy, ReportTable
 TOP_MODELS = 5
 """Number of models in an overview."""
 
-TOP_CHANNELS = 8
-"""Number of channels whose figures of a day are read."""
-
 TEN_SECONDS = len("2026-01-31T07:30:0")
 """The length of a moment without its last digit of seconds."""
 
@@ -77,8 +74,7 @@ class RecentDays:
         before = self._get_closed(current).yesterday
         report, day = current.report, current.day
         hours = _merge_slots(day, report.iter_rows("hour"), RequestTotals)
-        channels = report.iter_rows("channel")
-        busiest = nlargest(TOP_CHANNELS, channels, key=lambda row: row[1].requests)
+        channels = {name: row.copy() for name, row in report.iter_rows("channel")}
         return DayFigures(
             day=day,
             yesterday=before.total.copy(),
@@ -88,9 +84,9 @@ class RecentDays:
                 lambda names: _merge_slots(day, report.iter_times("hour"), ResponseTimes, names),
             ),
             first_token=reports.build_latency_row("", report.total.times).first_token,
-            channels=[(name, row.copy()) for name, row in busiest],
+            channels=sorted(channels.items(), key=lambda row: -row[1].requests),
             channel_medians=current.channel_medians.find(
-                dict(busiest), lambda names: dict(report.iter_times("channel", names))
+                channels, lambda names: dict(report.iter_times("channel", names))
             ),
         )
 

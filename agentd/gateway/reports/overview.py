@@ -40,6 +40,6 @@ class DayFigures(Struct, frozen=True):
     first_token: Quantiles
     """The times to the first token of the current day."""
     channels: list[tuple[str, RequestTotals]]
-    """The channels that were used the most today."""
+    """The channels that were used today, the busiest first; also those that are gone."""
     channel_medians: dict[str, float | None]
-    """The same of these channels."""
+    """The medians of these channels."""

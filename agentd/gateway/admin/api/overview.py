@@ -7,6 +7,7 @@ administrators who look at it cost one of them.
 import asyncio
 from collections.abc import Awaitable, Iterable, Sequence
 from decimal import Decimal
+from itertools import islice
 from typing import NamedTuple, Protocol
 
 from msgspec import Struct
@@ -276,7 +277,7 @@ def _make_hour_view(name: str, row: RequestTotals, medians: dict[str, float | No
 def _list_channels(figures: DayFigures, enabled: dict[str, bool]) -> list[ChannelTodayView]:
     """List the channels that there are: the busiest ones, and then others."""
     times = figures.channel_medians
-    rows = {name: row for name, row in figures.channels if name in enabled}
+    rows = dict(islice((row for row in figures.channels if row[0] in enabled), LATEST))
     for name in enabled:
         if len(rows) >= LATEST:
             break

@@ -7,7 +7,7 @@ import openai
 import pytest
 
 from tests.gateway.admin.conftest import HASH, MANAGEMENT_KEY
-from tests.gateway.conftest import GatewaySetup
+from tests.gateway.conftest import PRICES, GatewaySetup
 from tests.supplier.steps import Answer, Refuse, Say, Tokens
 from tests.support.daemon import Client, Serving, at_noon, until
 
@@ -66,6 +66,30 @@ def test_each_figure_is_that_of_the_report_that_has_it_in_full(
         latest = manager.get("/api/agent/requests?limit=8").json()["items"]
         assert overview["latest"] == latest
         assert len(latest) == 4
+
+
+def test_every_channel_that_is_shown_has_its_figures_however_many_others_were_busy(
+    setup: GatewaySetup, start_gateway
+) -> None:
+    with at_noon():
+        names = [f"channel-{number}" for number in range(8)]
+        setup.channels = [setup.build_channel(name, "openai-chat") for name in names]
+        setup.models = [
+            {"name": name, "routes": [{"channel": name, "model": "large"}], "prices": PRICES}
+            for name in names
+        ]
+        key, poor = setup.add_key(), setup.add_key(limits={"day": 0})
+        daemon = start_gateway(environ={"PROXY_APP_HASH": HASH})
+        manager = daemon.client(MANAGEMENT_KEY)
+        setup.supplier.script(*[Say("hi")] * len(names))
+        for name in names:
+            call(daemon, key, name)
+        for _ in range(2):  # those for which no channel was called are the most
+            with pytest.raises(openai.RateLimitError):
+                call(daemon, poor, names[0])
+        shown = get_overview(manager)["channels"]
+        assert {one["name"]: one["requests"] for one in shown} == dict.fromkeys(names, 1)
+        assert None not in [one["firstToken"] for one in shown]
 
 
 def test_a_change_shows_at_once_though_nothing_was_requested(manager: Client) -> None:
