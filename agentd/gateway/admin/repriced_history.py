@@ -4,7 +4,8 @@ What it replaced stands in the records themselves (``ledger.record.EarlierPrice`
 of millions of requests; undo data only says where, and of how many.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import NamedTuple, Protocol
 
@@ -66,22 +67,20 @@ class RepricedHistory:
         self, first: str, last: str, prices: PricesOf, request: ChangeRequest
     ) -> Repricing:
         """Reprice the requests of these days. Raises ``Unavailable``."""
-        async with self._journal.lock:
+        async with self._recounting(request), self._journal.lock:
             difference = await self._ledger.reprice(
                 first, last, prices, self._journal.last_number + 1, dry_run=request.dry_run
             )
             days = RepricedDays(first, last, difference.changed)
             logged = await self._log(request, "reprice", days, difference)
-        if request.dry_run:
-            return Repricing(difference, None)
-        await self._recount()
-        return Repricing(difference, logged.number if difference.changed else None)
+        is_change = difference.changed and not request.dry_run
+        return Repricing(difference, logged.number if is_change else None)
 
     async def undo(self, record: UndoRecord, request: ChangeRequest, number: int) -> ChangeRecord:
         """Restore the prices. Raises ``Conflict`` if a later repricing changed any of them."""
         days = msgspec.json.decode(record.after, type=RepricedDays)
         first, last = days.first, days.last
-        async with self._journal.lock:
+        async with self._recounting(request), self._journal.lock:
             change = self._journal.last_number + 1
             revise = partial(restore_price, undone=number, change=change)
             found = await self._ledger.revise_prices(first, last, revise, dry_run=True)
@@ -94,10 +93,16 @@ class RepricedHistory:
             if not request.dry_run:
                 await self._ledger.revise_prices(first, last, revise)
             days = RepricedDays(first, last, found.changed)
-            logged = await self._log(request, "undo", days, found, undoes=number)
-        if not request.dry_run:
-            await self._recount()
-        return logged
+            return await self._log(request, "undo", days, found, undoes=number)
+
+    @asynccontextmanager
+    async def _recounting(self, request: ChangeRequest) -> AsyncIterator[None]:
+        """Recount at the end unless it is a dry run, also of a change that failed half way."""
+        try:
+            yield
+        finally:
+            if not request.dry_run:
+                await self._recount()
 
     async def _log(
         self,

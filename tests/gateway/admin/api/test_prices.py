@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from agentd.storage.document import TEMPORARY_PREFIX
 from tests.gateway.catalogue.samples import write_catalogue
 from tests.gateway.conftest import GatewaySetup
 from tests.support.daemon import Client, Reply
@@ -185,7 +186,24 @@ def test_the_undo_of_a_repricing_is_counted_by_reports(
     assert manager.get(report)["items"][0]["cost"] == 0
 
 
-def write_record(setup: GatewaySetup, id_: str, day: str, usage: dict[str, int]) -> None:
+def test_keys_have_spent_what_reports_say_also_after_a_repricing_that_failed_half_way(
+    setup: GatewaySetup, catalogue: None, manager: Client
+) -> None:
+    key = manager.post("/api/agent/keys", {"name": "ann"})["id"]
+    days = "2026-05-30", "2026-05-31"
+    for day in days:
+        write_record(setup, day, day, {"input": 1_000_000}, key)
+    (Path(setup.layout.ledger) / f"{TEMPORARY_PREFIX}{days[1]}").mkdir()  # it cannot be rewritten
+    span = {"from": days[0], "to": days[1], "prices": "catalogue"}
+    assert manager.post("/api/agent/requests/reprice", span).status == 503
+    report = manager.get(f"/api/agent/reports/totals?from={days[0]}&to={days[1]}&key={key}")
+    assert report["total"]["cost"] == 4
+    assert manager.get(f"/api/agent/keys/{key}")["spent"]["total"] == 4
+
+
+def write_record(
+    setup: GatewaySetup, id_: str, day: str, usage: dict[str, int], key: str = ""
+) -> None:
     """Write a record of a request of a past day into the ledger."""
     from agentd.gateway.ledger.record import RequestRecord
     from agentd.llm.price import Usage
@@ -194,7 +212,7 @@ def write_record(setup: GatewaySetup, id_: str, day: str, usage: dict[str, int])
     record = RequestRecord(
         id=id_,
         at=f"{day}T12:00:00.000Z",
-        key="",
+        key=key,
         endpoint="chat",
         model="by-chat",
         channel="chat",
