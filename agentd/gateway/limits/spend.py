@@ -30,6 +30,9 @@ NEVER_SECONDS = 86400
 SOON_SECONDS = 1
 """Seconds to wait for what another call's end will bring."""
 
+KEPT_WINDOWS = 4
+"""Days, weeks and months each whose sums are kept, in case that the clock returns to them."""
+
 _MINUTE_CHARS = len("2026-11-21T07:50")
 
 
@@ -189,6 +192,41 @@ class Reservation:
         self.open = True
 
 
+class _WindowSum:
+    """What is spent from the start of the present window on, and of its length in those before.
+
+    They are known apart, for the clock may be put forward or back, and be right again: that
+    forgives nothing, and what was recorded later counts in the windows before.
+    """
+
+    __slots__ = ("_parts", "_start", "amount")
+
+    def __init__(self, window: Window, amount: Decimal) -> None:
+        self.amount = amount
+        """USD since the start of the present window."""
+        self._start = window.start
+        self._parts = {window.start: amount}
+        """USD of the last windows, by their starts."""
+
+    def move_to(self, window: Window) -> None:
+        """Let another window be the present one."""
+        self._start = window.start
+        self._parts.setdefault(window.start, Decimal(0))
+        if len(self._parts) > KEPT_WINDOWS:
+            del self._parts[min(start for start in self._parts if start != window.start)]
+        self.amount = sum_amounts(
+            part for start, part in self._parts.items() if start >= window.start
+        )
+
+    def add(self, cost: Decimal, at: Timestamp) -> None:
+        """Count what was spent at a time, in its window."""
+        start = max((start for start in self._parts if start <= at), default="")
+        if start:
+            self._parts[start] = add_amounts(self._parts[start], cost)
+        if at >= self._start:
+            self.amount = add_amounts(self.amount, cost)
+
+
 class UsageMeter:
     """The sums of a key, or of what keys share.
 
@@ -210,14 +248,16 @@ class UsageMeter:
         """
         self._calendar = calendar or self._calendar
         _, self._windows = self._calendar.now()
-        self._total, self._day = used.total, used.day
-        self._week, self._month = used.week, used.month
+        self._total = used.total
+        self._day = _WindowSum(self._windows.day, used.day)
+        self._week = _WindowSum(self._windows.week, used.week)
+        self._month = _WindowSum(self._windows.month, used.month)
 
     @property
     def used(self) -> Used:
         """The amount spent so far."""
         self._roll_windows()
-        return Used(self._total, self._day, self._week, self._month)
+        return Used(self._total, self._day.amount, self._week.amount, self._month.amount)
 
     @property
     def version(self) -> object:
@@ -294,9 +334,8 @@ class UsageMeter:
         self._roll_windows()
         if cost:
             self._total = add_amounts(self._total, cost)
-            self._day = _add_to_window(self._day, cost, at, self._windows.day)
-            self._week = _add_to_window(self._week, cost, at, self._windows.week)
-            self._month = _add_to_window(self._month, cost, at, self._windows.month)
+            for one in (self._day, self._week, self._month):
+                one.add(cost, at)
         if at[:_MINUTE_CHARS] == self._minute:
             self._tokens += tokens
 
@@ -328,9 +367,9 @@ class UsageMeter:
         """Yield the amounts of money, used amounts and resets; what never resets comes first."""
         windows = self._windows
         yield "total", limits.total, self._total, None
-        yield "month", limits.month, self._month, windows.month.end
-        yield "week", limits.week, self._week, windows.week.end
-        yield "day", limits.day, self._day, windows.day.end
+        yield "month", limits.month, self._month.amount, windows.month.end
+        yield "week", limits.week, self._week.amount, windows.week.end
+        yield "day", limits.day, self._day.amount, windows.day.end
 
     def _iter_limits(self, limits: KeyLimits) -> Iterator[LimitStatus]:
         """Yield limits that never reset, then the latest reset first; the first exceeded counts."""
@@ -347,38 +386,23 @@ class UsageMeter:
                 yield LimitStatus(name, count, done, held, resets)
 
     def _roll_windows(self) -> Timestamp:
-        """Return the current time, after resetting the windows that ended.
-
-        Sums are kept when the clock was put back: nothing is forgiven by that.
-        """
+        """Return the current time, after moving on to the windows that it is in."""
         now, windows = self._calendar.now()
         if windows is not self._windows:
-            before, self._windows = self._windows, windows
-            self._day = _carry_over(self._day, before.day, windows.day)
-            self._week = _carry_over(self._week, before.week, windows.week)
-            self._month = _carry_over(self._month, before.month, windows.month)
+            self._windows = windows
+            self._day.move_to(windows.day)
+            self._week.move_to(windows.week)
+            self._month.move_to(windows.month)
         if now[:_MINUTE_CHARS] != self._minute:
             self._minute, self._minute_ends = now[:_MINUTE_CHARS], _get_next_minute(now)
             self._requests = self._tokens = 0
         return now
 
 
-def _carry_over(sum_: Decimal, before: Window, now: Window) -> Decimal:
-    return Decimal(0) if now.start > before.start else sum_
-
-
 def _add_amounts(one: Decimal | int, other: Decimal | int) -> Decimal | int:
     if isinstance(one, Decimal) and isinstance(other, Decimal):
         return add_amounts(one, other)
     return one + other
-
-
-def _add_to_window(sum_: Decimal, cost: Decimal, at: Timestamp, span: Window) -> Decimal:
-    """Return the window's sum after adding a cost recorded at a given time.
-
-    It may be of an earlier window.
-    """
-    return add_amounts(sum_, cost) if at >= span.start else sum_
 
 
 def _get_next_minute(now: Timestamp) -> Timestamp:

@@ -256,6 +256,23 @@ def test_a_clock_that_is_put_back_forgives_nothing():
     assert at.refused(limits).limit_name == "day"
 
 
+@pytest.mark.parametrize("days", [1, 40, -1, -40])
+def test_a_clock_that_is_wrong_for_a_while_forgives_nothing(days):
+    at, limits = At("2026-02-10T12:00:00.000Z"), KeyLimits(day=Decimal(5))
+    at.call(limits, cost="3")
+    for _ in range(3):
+        at.clock.move(days * 86400)
+        at.call(KeyLimits(), cost="0.25")
+        at.clock.move(-days * 86400)
+    late = Decimal("0.75") if days > 0 else 0
+    assert at.meter.used.day == 3 + late
+    assert at.meter.used.total == Decimal("3.75")
+    at.call(limits, cost="1")
+    assert at.refused(limits, "2").status.used == 4 + late
+    at.clock.move(86400)
+    assert at.meter.used.day == late
+
+
 @pytest.mark.parametrize("zone", ["Europe/Berlin", "America/Santiago"])
 def test_the_day_resets_at_the_zones_midnight(zone):
     at, limits = At("2026-09-05T20:00:00.000Z", zone), KeyLimits(day=Decimal(1))
