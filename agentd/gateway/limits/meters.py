@@ -37,6 +37,9 @@ class LimitsStatus(Struct, frozen=True):
     used: Used
     limits: tuple[LimitStatus, ...]
     soft: tuple[SoftLimitStatus, ...]
+    has_total: bool = True
+    """False if ``used`` in total is not all: of models within a key only recent days count, unless
+    a limit on them never resets."""
 
 
 class KeyMeters:
@@ -149,7 +152,8 @@ class KeyMeters:
     def describe_models(self, key: AccessKey) -> tuple[LimitsStatus, ...]:
         """Describe a key's limits on models, as far as these were counted."""
         return tuple(
-            _describe(self._apply_model(key, pattern)) for pattern in self._iter_patterns(key)
+            _describe(self._apply_model(key, pattern), has_total=self._counted.get(key.id, False))
+            for pattern in self._iter_patterns(key)
         )
 
     def iter_meters(self, one: AccessKey | Budget) -> Iterator[UsageMeter]:
@@ -254,11 +258,12 @@ def _get_soft_limits(key: AccessKey, limits: KeyLimits, soft: SoftLimits) -> Sof
     return soft if key.warn_at is None else compute_soft_limits(limits, soft, key.warn_at)
 
 
-def _describe(part: AppliedLimits) -> LimitsStatus:
+def _describe(part: AppliedLimits, *, has_total: bool = True) -> LimitsStatus:
     meter = part.meter
     return LimitsStatus(
         part.holder,
         meter.used,
         meter.describe_limits(part.limits),
         meter.describe_soft_limits(part.soft),
+        has_total,
     )

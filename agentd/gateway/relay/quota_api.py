@@ -63,6 +63,19 @@ class QuotaSpentView(Struct, frozen=True):
     """In the current month."""
 
 
+class SharedSpentView(Struct, frozen=True):
+    """The amounts in USD that were spent on some models, or by keys together."""
+
+    total: Decimal | None
+    """In all; null: not counted, as none of the key's limits on models is in total."""
+    day: Decimal
+    """In the current day."""
+    week: Decimal
+    """In the current week, from Monday."""
+    month: Decimal
+    """In the current month."""
+
+
 class SharedQuotaView(Struct, frozen=True, rename="camel"):
     """Limits on some models of the key, or that it shares with other keys."""
 
@@ -70,8 +83,8 @@ class SharedQuotaView(Struct, frozen=True, rename="camel"):
     """``model``: on some models; ``owner``, ``tag``: shared by the keys that have it."""
     name: str
     """The model's name or a pattern of names, the owner or the tag."""
-    spent: QuotaSpentView
-    """What was spent in all."""
+    spent: SharedSpentView
+    """What was spent."""
     limits: tuple[QuotaLimitView, ...]
     """The limits that are set; of several, all hold."""
 
@@ -128,7 +141,7 @@ class QuotaEndpoints:
                     SharedQuotaView(
                         status.holder.scope,
                         status.holder.model or status.holder.name,
-                        _view_spent(status.used),
+                        _view_shared_spent(status),
                         _view_limits(status),
                     )
                     for status in (*meters.describe_models(key), *meters.describe_shared(key))
@@ -139,6 +152,12 @@ class QuotaEndpoints:
 
 def _view_spent(used: Used) -> QuotaSpentView:
     return QuotaSpentView(used.total, used.day, used.week, used.month)
+
+
+def _view_shared_spent(status: LimitsStatus) -> SharedSpentView:
+    used = status.used
+    total = used.total if status.has_total else None
+    return SharedSpentView(total, used.day, used.week, used.month)
 
 
 def _view_limits(status: LimitsStatus) -> tuple[QuotaLimitView, ...]:

@@ -1075,9 +1075,17 @@ export type FurtherLimitsView = {
   scope: string;
   name: string;
   budget: string;
-  spent: SpentView;
+  spent: FurtherSpentView;
   limitUsage: LimitStatusView[];
   softUsage: SoftLimitView[];
+};
+
+export type FurtherSpentView = {
+  total: number | null;
+  day: number;
+  week: number;
+  month: number;
+  zone: string;
 };
 
 export type GatewayModelPage = {
@@ -2623,8 +2631,15 @@ export type SetupView = {
 export type SharedQuotaView = {
   scope: "key" | "model" | "owner" | "tag";
   name: string;
-  spent: QuotaSpentView;
+  spent: SharedSpentView;
   limits: QuotaLimitView[];
+};
+
+export type SharedSpentView = {
+  total: number | null;
+  day: number;
+  week: number;
+  month: number;
 };
 
 export type SignIn = {

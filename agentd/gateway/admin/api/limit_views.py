@@ -28,6 +28,21 @@ class SpentView(Struct, frozen=True):
     """The time zone of these windows."""
 
 
+class FurtherSpentView(Struct, frozen=True):
+    """USD that were spent on some models, or by keys together."""
+
+    total: Decimal | None
+    """Spent in all; null: not counted, as none of the key's limits on models is in total."""
+    day: Decimal
+    """Spent in the current day."""
+    week: Decimal
+    """Spent in the current week."""
+    month: Decimal
+    """Spent in the current month."""
+    zone: str
+    """The time zone of these windows."""
+
+
 class LimitStatusView(Struct, frozen=True):
     """A limit and its usage, by the numbers that enforce it."""
 
@@ -67,7 +82,7 @@ class FurtherLimitsView(Struct, frozen=True, rename="camel"):
     """The model's name or a pattern of names, the owner or the tag."""
     budget: str
     """Name of the budget; empty for models."""
-    spent: SpentView
+    spent: FurtherSpentView
     """USD, by the numbers that enforce limits."""
     limit_usage: tuple[LimitStatusView, ...]
     """Each limit and how much of it is used."""
@@ -133,12 +148,13 @@ def make_soft_views(status: LimitsStatus) -> tuple[SoftLimitView, ...]:
 
 def make_further_view(status: LimitsStatus, zone: str) -> FurtherLimitsView:
     """Return the view of limits on models, or that are shared."""
-    holder = status.holder
+    holder, used = status.holder, status.used
+    total = used.total if status.has_total else None
     return FurtherLimitsView(
         scope=holder.scope,
         name=holder.model or holder.name,
         budget=holder.budget,
-        spent=make_spent_view(status, zone),
+        spent=FurtherSpentView(total, used.day, used.week, used.month, zone),
         limit_usage=make_limit_views(status),
         soft_usage=make_soft_views(status),
     )

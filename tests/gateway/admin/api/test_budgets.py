@@ -102,6 +102,25 @@ def test_a_limit_on_a_model_counts_what_the_key_spent_on_it_before(manager: Clie
     assert call_model(manager, key).status == 200
 
 
+def test_what_models_cost_in_all_is_told_only_where_a_limit_has_it_counted(manager: Client) -> None:
+    """Else days before the present month are not read, and a sum of the rest would mislead."""
+    key = add_key(manager, "ann", modelLimits={"by-chat": {"day": "1"}})
+    assert call_model(manager, key).status == 200
+    quota = Client(manager.url, None, {"Authorization": f"Bearer {key}"})
+
+    def read_spent() -> list[tuple[float | None, float]]:
+        (shown,), (own,) = (
+            manager.get(f"{KEYS}/ann")["furtherLimits"],
+            quota.get("/v1/quota")["further"],
+        )
+        return [(one["spent"]["total"], one["spent"]["day"]) for one in (shown, own)]
+
+    assert read_spent() == [(None, COST)] * 2
+    manager.patch(f"{KEYS}/ann", {"modelLimits": {"by-chat": {"total": "5"}}})
+    assert read_spent() == [(COST, COST)] * 2
+    quota.close()
+
+
 def test_limits_are_raised_until_a_moment_and_no_longer(manager: Client) -> None:
     key = add_key(manager, "ann", tags=["t"], limits={"day": "0.001"})
     manager.post(ALL, {"name": "t", "tag": "t", "limits": {"day": "0.001"}})
