@@ -64,7 +64,7 @@ class RequestRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     id: str
     """The request id, as returned to the caller; unique."""
     at: Timestamp
-    """When the request started; decides its day and its limit windows."""
+    """When the request ended; decides its day and its limit windows."""
     key: str
     """Id of the access key; empty: no known key."""
     key_name: str = ""
@@ -78,7 +78,8 @@ class RequestRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     model: str = ""
     """Name of the model, as in the request."""
     channel: str = ""
-    """The channel that answered, or the last one that was tried; empty: none."""
+    """The channel that answered, or the last one that was tried; empty: none. Where a call was
+    given up, and no channel after it could be called, that of the call, as its cost is recorded."""
     supplier_model: str = ""
     """The supplier's name for the model."""
     fallback: str = ""

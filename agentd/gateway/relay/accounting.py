@@ -103,6 +103,8 @@ class RequestAccounting:
         self._clock = clock
         self._began = clock.monotonic()
         self._candidate: Candidate | None = None
+        self._abandoned_candidate: Candidate | None = None
+        """The channel of the abandoned call, while no other is called."""
         self._attempts = 0
         self._failed_tries: list[FailedTry] = []
         self._attempt_began = 0.0
@@ -122,24 +124,38 @@ class RequestAccounting:
         return self._request.key
 
     @property
-    def _fallback(self) -> str:
-        """The fallback model that was called last; empty: none, or the requested one."""
-        called = self._candidate.model if self._candidate else self.summary.model
-        return "" if called == self.summary.model else called
+    def _billed_candidate(self) -> Candidate | None:
+        """The channel of the request: the last one, or the one before that may charge for it."""
+        return self._abandoned_candidate or self._candidate
+
+    def _get_fallback(self, candidate: Candidate | None) -> str:
+        """Return the fallback model that a channel is tried for; empty: the requested one."""
+        model = candidate.model if candidate else self.summary.model
+        return "" if model == self.summary.model else model
 
     def on_attempt(self, candidate: Candidate) -> None:
-        """Count an attempt: the channel is called next."""
+        """Count an attempt: the channel is called next, if it is ready."""
+        if self.abandoned:
+            self._abandoned_candidate = self._abandoned_candidate or self._candidate
+        else:
+            self.supplier_called = False
         self._candidate = candidate
         self._attempts += 1
         self._attempt_began = self._clock.monotonic()
         self._reached["ready"] = self._attempt_began
+
+    def on_call(self) -> None:
+        """Note that the channel is called now, and may charge for it."""
+        self.supplier_called, self.abandoned = True, False
+        self._abandoned_candidate = None
 
     def on_failed_attempt(self, error: str) -> None:
         """Note that the channel that was called last brought no reply."""
         if self._candidate:
             spent = (self._clock.monotonic() - self._attempt_began) * 1000
             name = self._candidate.channel.name
-            self._failed_tries.append(FailedTry(name, error, round(spent, 2), self._fallback))
+            fallback = self._get_fallback(self._candidate)
+            self._failed_tries.append(FailedTry(name, error, round(spent, 2), fallback))
 
     def set_usage(self, usage: Usage | None, *, final: bool) -> None:
         """Set the supplier's usage; ``final``: the reply is complete, so it will not change."""
@@ -189,7 +205,7 @@ class RequestAccounting:
             model=summary.model,
             channel=candidate.channel.name,
             supplier_model=candidate.supplier_model,
-            fallback=self._fallback,
+            fallback=self._get_fallback(candidate),
             tier=summary.service_tier if candidate.is_passthrough else "",
             tries=self._attempts,
             stream=summary.stream,
@@ -222,7 +238,7 @@ class RequestAccounting:
         usage: Usage,
         at: Timestamp,
     ) -> RequestRecord:
-        request, summary, candidate = self._request, self.summary, self._candidate
+        request, summary, candidate = self._request, self.summary, self._billed_candidate
         return RequestRecord(
             id=request.id,
             at=at,
@@ -234,7 +250,7 @@ class RequestAccounting:
             model=summary.model,
             channel=candidate.channel.name if candidate else "",
             supplier_model=candidate.supplier_model if candidate else "",
-            fallback=self._fallback,
+            fallback=self._get_fallback(candidate),
             tier=summary.service_tier if candidate and candidate.is_passthrough else "",
             tries=self._attempts,
             failed_tries=tuple(self._failed_tries),
@@ -266,9 +282,10 @@ class RequestAccounting:
         """
         unpaid = outcome in ("failed", "refused") and not self.abandoned
         is_free = unpaid or not self.supplier_called or not self.reserved_calls
-        if self._candidate is None or is_free:
+        candidate = self._billed_candidate
+        if candidate is None or is_free:
             return RecordedCost(Decimal(0), "", False), NO_USAGE
-        reserved = self.reserved_calls[self._candidate.route_id]
+        reserved = self.reserved_calls[candidate.route_id]
         pricing = reserved.pricing
         usage, reported = self._usage or NO_USAGE, self._is_final and self._is_usage_credible()
         if not reported:

@@ -116,7 +116,7 @@ class UpstreamAttempts:
             headers = merge_headers(request.headers, accounting.trace_headers)
             request = structs.replace(request, headers=headers)
         await self._recorder.mark_pending(accounting)
-        accounting.supplier_called, accounting.abandoned = True, False
+        accounting.on_call()
         try:
             response = await upstream.open(request)
             accounting.mark_stage("head")

@@ -208,6 +208,29 @@ def test_a_supplier_that_we_stop_waiting_for_is_paid_for_all_that_it_may_write(
             assert (entry.estimated, entry.usage.output) == (True, 1000)
 
 
+def test_a_supplier_that_we_stop_waiting_for_is_paid_at_its_price_if_the_next_is_not_ready(
+    tmp_path: Path,
+) -> None:
+    def prepare(setup: GatewaySetup) -> None:
+        setup.channels[0]["timeout"] = 0.2
+        unready = setup.build_channel("unready", "openai-chat") | {"key": "env:NOT_SET_ANYWHERE"}
+        setup.channels.append(unready)
+        dear = {"channel": "unready", "model": "x", "prices": {"input": "300", "output": "1500"}}
+        setup.models[0]["routes"].append(dear | {"priority": 1})
+
+    with running_gateway(tmp_path, prepare) as gateway:
+        caller = gateway.add_caller()
+        gateway.supplier.script(Answer((Say(WORDS),), USED, faults=(Stall(0),)))
+        assert caller.ask("openai-chat", "by-chat").status == 500
+        (entry,) = gateway.wait_for_records_of(caller, 1)
+        assert [one.channel for one in entry.failed_tries] == ["chat", "unready"]
+        assert (entry.channel, entry.supplier_model, entry.tries) == ("chat", "scripted-large", 2)
+        assert (entry.estimated, entry.usage.output) == (True, 1000)
+        into, out = Decimal("3.75"), Decimal(15)  # the dearest rates of ``PRICES``
+        tokens = entry.usage.total_input * into + entry.usage.output * out
+        assert entry.cost == tokens / 1_000_000
+
+
 def test_a_supplier_that_dies_while_it_is_drained_is_recorded_by_estimate(
     gateway: RunningGateway,
 ) -> None:
