@@ -231,8 +231,9 @@ def _normalize(amount: Decimal) -> Decimal:
 def parse_chat_usage(usage: object) -> Usage:
     """Parse the ``usage`` of a chat completion, or of its last chunk.
 
-    ``cached_tokens`` and ``cache_write_tokens`` are included in ``prompt_tokens``. Here and below,
-    a missing, negative or non-numeric count is 0, and nothing is raised.
+    ``cached_tokens`` and ``cache_write_tokens`` are included in ``prompt_tokens``; Kimi has the
+    first beside it, and DeepSeek names it otherwise. Here and below, a missing, negative or
+    non-numeric count is 0, and nothing is raised.
     """
     return _parse_openai_usage(usage, _CHAT)
 
@@ -311,13 +312,17 @@ _RESPONSES = _UsageFields(
 )
 
 
+_READ_BESIDE = ("cached_tokens", "prompt_cache_hit_tokens")
+"""Where some suppliers have the input tokens from the cache, instead of among the details."""
+
+
 def _parse_openai_usage(usage: object, words: _UsageFields) -> Usage:
     counts = _ensure_mapping(usage)
     prompt, completion = _read_count(counts, words.into), _read_count(counts, words.out_of)
     details = _ensure_mapping(counts.get(words.of_input))
-    read, written = (
-        _read_count(details, "cached_tokens"),
-        _read_count(details, "cache_write_tokens"),
+    written = _read_count(details, "cache_write_tokens")
+    read = _read_count(details, "cached_tokens") or max(
+        _read_count(counts, name) for name in _READ_BESIDE
     )
     reasoning = _read_count(_ensure_mapping(counts.get(words.of_output)), "reasoning_tokens")
     # xAI counts reasoning beside the completion, all others inside it; its total shows which.

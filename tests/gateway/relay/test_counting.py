@@ -111,6 +111,35 @@ def test_no_count_is_so_odd_that_a_call_is_not_answered_and_recorded(
         assert entry.usage.total_input >= 0 and entry.usage.output >= 0
 
 
+@pytest.mark.parametrize(
+    "beside",
+    [
+        {"cached_tokens": 900},  # Kimi
+        {"prompt_cache_hit_tokens": 900, "prompt_cache_miss_tokens": 100},  # DeepSeek
+        {"cached_tokens": 900, "prompt_tokens_details": {"cached_tokens": 900}},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("stream", [False, True])
+def test_what_a_supplier_read_from_its_cache_costs_less_wherever_it_says_so(
+    gateway: RunningGateway, raw_supplier: RawSupplier, beside: dict[str, Any], stream: bool
+) -> None:
+    said = {"delta" if stream else "message": {"role": "assistant", "content": "well"}}
+    usage = {"prompt_tokens": 1000, "completion_tokens": 10, "total_tokens": 1010, **beside}
+    choice = {"index": 0, **said, "finish_reason": "stop"}
+    about = {"id": "1", "object": "chat.completion", "created": 1, "model": "m"}
+    whole = json.dumps({**about, "choices": [choice], "usage": usage}).encode()
+    if stream:
+        whole = b"data: " + whole + b"\n\ndata: [DONE]\n\n"
+    kind = "text/event-stream" if stream else "application/json"
+    raw_supplier.behave = build_sender(whole, kind)
+    for dialect in DIALECTS:
+        result = gateway.add_caller().ask(dialect, "odd", stream=stream)
+        entry = gateway.wait_for_record(result)
+        assert (entry.usage.input, entry.usage.cache_read, entry.estimated) == (100, 900, False)
+        assert entry.cost == Decimal("0.00072")
+
+
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_a_giant_event_is_reported_whole(gateway: RunningGateway, dialect: ChannelDialect) -> None:
     for supplier in DIALECTS:
