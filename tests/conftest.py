@@ -170,7 +170,7 @@ def build_dispatcher(
         lambda: {engine.name: engine}, lambda: engine.name, lambda: models or Models(), programs
     )
     skills = SkillFolder(services.layout)
-    chats = services.chats.list_summaries
+    chats = services.chats.list_all_summaries
     assigner = TurnPlanner(services.turns, engines, skills, services.clock, chats, money, "test")
     return Dispatcher(
         services.turns,

@@ -15,7 +15,7 @@ class SpendBudget(Struct, frozen=True):
 
     per_chat: Decimal | None = None
     per_day: Decimal | None = None
-    """The budget over all chats on a day of UTC."""
+    """The budget over all chats on a day of UTC, those in the trash included."""
 
     def explain_exceeded(self, chat: Chat, today: Decimal) -> str:
         """Name the budget that is used up; empty if none is, or a person allowed more.
