@@ -31,7 +31,7 @@ _WHOLE = frozenset(
 """Programs that take a folder with everything in it."""
 
 _PATTERN = re.compile(r"[*?\[]")
-_BEHIND = re.compile(r"[=:@,]")
+_BEHIND = re.compile(r"[=:@,{}]")
 _WRITTEN_OUT = re.compile(
     r"(?:(?<![\w./~}])|(?<=[\s'\"]-[A-Za-z]))(?:~|\$HOME|\$\{HOME\})?/[^\s'\"();|&<>`,:=\\]+"
 )
@@ -99,7 +99,7 @@ def _iter_places(word: str, folder: str, bounds: WorkspaceBounds) -> Iterator[st
 
 
 def _iter_paths(word: str) -> Iterator[str]:
-    """Yield the possible paths in a word: all of it, and the text after ``=``, ``:``, ``@``."""
+    """Yield the possible paths in a word: all of it, and what signs such as ``=`` precede."""
     known = re.split(r"[$`*?\[]", word, maxsplit=1)[0]  # a pattern up to its first unknown sign
     if known != word:
         known = known.rpartition("/")[0]

@@ -2,12 +2,14 @@
 
 It is read as ``/bin/sh`` reads it: quotes, operators, groups, substitutions and here-documents. It
 errs on the side of uncertainty (``certain``): what a variable holds, what a pattern matches,
-what a script, an alias or an interpreter does is not in the text.
+what a script, an alias or an interpreter does is not in the text. ``/bin/sh`` may be bash, and
+other engines run lines by bash or zsh: what only these expand counts as unknown.
 """
 
 import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from msgspec import Struct
 
@@ -16,10 +18,9 @@ MAX_LINE_LENGTH = 64 * 1024
 _MAX_DEPTH = 12
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
-_UNKNOWN = re.compile(r"[$`*?\[]|\{[^{}\s\"']*(?:,|\.\.)")
+_UNKNOWN = re.compile(r"[$`*?\[]")
 _PLAIN_VARIABLE = re.compile(r"\{[^\s'\"\\`<>&|;()}]*\}")
 """What follows the ``$`` of a variable whose end is seen without parsing what is in it."""
-_AMOUNT = re.compile(r"[0-9.]+[a-z]?")
 _ESCAPABLE = frozenset('$`"\\\n')
 """What a backslash escapes between double quotes; before others it is a sign of its own."""
 _WORD_ENDS = frozenset(" \t\n;&|()<>")
@@ -39,14 +40,18 @@ _LINE_WRAPPERS = frozenset(("su", "runuser", "script", "flock", "watch", "parall
 """Wrappers that hand a whole line to a shell."""
 _KEYWORDS = frozenset(("if", "then", "else", "elif", "do", "while", "until", "!", "{"))
 """Words after which a command begins."""
+_FIND_ACTIONS = frozenset(("-exec", "-execdir", "-ok", "-okdir"))
+"""Options of ``find`` that a command follows."""
+_IS_NO_PROGRAM = re.compile(r"[0-9]|[A-Za-z_][A-Za-z0-9_]*=")
+"""How a number or an assignment begins."""
 _NO_COMMANDS = frozenset(("fi", "done", "esac", "}", "for"))
 _BLANKS = re.compile(r"(?:[ \t]|\\\n)+")
 _LINE = re.compile(r"[\s;&|]")
 _SPLIT_OPTIONS = ("-S", "-vS", "--split-string")
 _SPLIT = re.compile(r"^(?:-v?S|--split-string=?)")
 """The option of ``env`` with a command in one word."""
-_OBSCURE = frozenset(("case", "select", "function", "coproc", "[["))
-"""Words whose grammar is not parsed."""
+_OBSCURE = frozenset(("case", "select", "function", "coproc", "[[", "alias"))
+"""Words whose grammar is not parsed, or that keep commands for later."""
 
 
 class ShellCommand(Struct, frozen=True):
@@ -90,8 +95,8 @@ def iter_spellings(command: ShellCommand) -> Iterator[str]:
 
 
 def is_unknown(word: str) -> bool:
-    """Return whether the shell expands a word."""
-    return bool(_UNKNOWN.search(word))
+    """Return whether a shell expands a word; ``{a,b}`` and ``{1..9}`` are braces of bash."""
+    return bool(_UNKNOWN.search(word)) or ("{" in word and ("," in word or ".." in word))
 
 
 def _parse(line: str, depth: int) -> ShellLine:
@@ -111,9 +116,10 @@ def _strip_prefix(command: ShellCommand, depth: int) -> tuple[list[ShellCommand]
     while words and (words[0] in _KEYWORDS or _ASSIGNMENT.match(words[0])):
         del words[0]
     if not words or words[0] in _NO_COMMANDS:
-        return ([ShellCommand((), command.targets)] if command.targets else []), True
+        kept = [ShellCommand((), command.targets)] if command.targets else []
+        return kept, "do" not in words  # of "for" without "in"
     found = ShellCommand(tuple(words), command.targets)
-    certain = words[0] not in _OBSCURE and not _is_program_unknown(words)
+    certain = words[0] not in _OBSCURE and not _hides_program(words)
     script = _extract_script(found)
     if script is None:
         return [found], certain and not _reads_commands(found)
@@ -123,16 +129,36 @@ def _strip_prefix(command: ShellCommand, depth: int) -> tuple[list[ShellCommand]
     return [found, *inner.commands], certain and inner.certain and not is_unknown(script)
 
 
-def _is_program_unknown(words: list[str]) -> bool:
-    """Return whether the shell expands the name of the program, or of the one that it runs."""
-    for word in words:
-        if is_unknown(word):
+def _hides_program(words: Sequence[str]) -> bool:
+    """Return whether the text does not show which program runs, itself or by wrappers."""
+    at = 0
+    while at < len(words):
+        word, name = words[at], posixpath.basename(words[at])
+        if is_unknown(word) or word.startswith(("{", "=", "-")):  # bash: {fd}>file; zsh: =program
             return True
-        is_wrapper = posixpath.basename(word) in _WRAPPERS and word != "find"
-        is_option = word.startswith("-") or _AMOUNT.fullmatch(word) or _ASSIGNMENT.match(word)
-        if not is_wrapper and not is_option:
-            break
+        if name == "find":
+            pairs = pairwise(words[at:])
+            return any(before in _FIND_ACTIONS and is_unknown(one) for before, one in pairs)
+        if name not in _WRAPPERS:
+            return False
+        at = _find_wrapped(words, at + 1)
     return False
+
+
+def _find_wrapped(words: Sequence[str], at: int) -> int:
+    """Return the place of the program that a wrapper runs; the number of words if there is none.
+
+    It is the first word that is neither an option, nor the value of one, an assignment or a
+    number; or one that may be anything.
+    """
+    while at < len(words):
+        word, follows_option = words[at], words[at - 1].startswith("-")
+        if is_unknown(word) or (word.startswith("-") and any(map(str.isspace, word))):
+            return at
+        if not (word.startswith("-") or follows_option or _IS_NO_PROGRAM.match(word)):
+            return at
+        at += 1
+    return at
 
 
 def _extract_script(command: ShellCommand) -> str | None:
@@ -141,7 +167,7 @@ def _extract_script(command: ShellCommand) -> str | None:
         name = posixpath.basename(word)
         rest = command.words[at + 1 :]
         if name == "eval":
-            return " ".join(rest)
+            return " ".join(rest[1:] if rest[:1] == ("--",) else rest)
         if name == "trap":
             return next((one for one in rest if one != "--"), None)
         if name in _SHELLS:
@@ -371,6 +397,8 @@ class _Reader:
                     break
                 if "$(" in text or "`" in text or text.endswith("\\"):
                     self.certain = False
+            else:
+                self.certain = False  # the marker may be another than the one that was read
         self._documents.clear()
 
     def _end_word(self, word: str) -> None:

@@ -236,6 +236,8 @@ def test_a_search_of_the_whole_workspace_is_asked_about_where_agentds_own_is_in_
         "cp x .git/hooks/",
         "cat ~/.ssh/id_ed25519",
         'cat "$HOME/.ssh/id_ed25519"',
+        "cat ${HOME}/.ssh/id_ed25519",
+        "cat {README,.env}",
         "tar c up/.ssh",
         "sh -c 'cat state/keys.yml'",
         "echo $(cat .env)",
