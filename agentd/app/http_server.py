@@ -107,7 +107,11 @@ async def start_http_server(
     routes = build_table(
         session_api.routes(SessionEndpoints(sessions, throttle, cookie)),
         logins_api.routes(LoginEndpoints(sessions)),
-        users_api.routes(UserEndpoints(sessions, user_file, throttle)),
+        users_api.routes(
+            UserEndpoints(
+                sessions, user_file, throttle, has_administrator=bool(settings.admin_user)
+            )
+        ),
         live_api.routes(hub, stream),
         system_api.routes(system),
         more.eager,

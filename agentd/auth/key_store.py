@@ -9,7 +9,7 @@ delivered (``auth.key_renewals``). Writers of any of them hold ``keys.lock``.
 """
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import AbstractContextManager, suppress
 from typing import Literal, Protocol, TypeVar
 
@@ -27,7 +27,7 @@ from agentd.core.errors import (
     Conflict,
     NotFound,
     Unavailable,
-    find_repeated,
+    iter_repeated,
     suggest_name,
 )
 from agentd.storage import document
@@ -36,6 +36,7 @@ from agentd.storage.lock import hold_lock
 from agentd.storage.yaml import editor as yaml_editor
 from agentd.storage.yaml import reader as yaml_reader
 from agentd.storage.yaml.editor import YamlEditor
+from agentd.storage.yaml.schema import ValuePath
 
 T = TypeVar("T")
 
@@ -55,12 +56,6 @@ class KeysYml(Struct, frozen=True):
 
     format: Literal[1] = 1
     keys: tuple[NamedKey, ...] | None = None
-
-    def __post_init__(self) -> None:
-        for what in ("name", "sha256"):
-            repeated = find_repeated(getattr(key, what) for key in self.keys or ())
-            if repeated is not None:
-                raise ValueError(f"two keys have the {what} {repeated}; delete one of them")
 
 
 class LastUsedJson(Struct, frozen=True, rename="camel"):
@@ -299,7 +294,7 @@ class KeyFile:
         return tuple(one for one in renewals if one.sha256 not in revoked)
 
     def _parse(self, data: bytes) -> tuple[NamedKey, ...]:
-        return yaml_reader.load_yaml(self._layout.keys, data, KeysYml).keys or ()
+        return yaml_reader.load_yaml(self._layout.keys, data, KeysYml, _validate).keys or ()
 
     def _open_for_edit(self) -> tuple[tuple[NamedKey, ...], Callable[..., None]]:
         """Return the current keys, and a function ``edit(change, expected keys after it)``.
@@ -321,6 +316,13 @@ class KeyFile:
 
     def _lock(self) -> AbstractContextManager[None]:
         return hold_lock(self._layout.keys_lock, "the keys")
+
+
+def _validate(content: KeysYml) -> Iterator[tuple[ValuePath, str]]:
+    for what in ("name", "sha256"):
+        for index, value in iter_repeated(getattr(key, what) for key in content.keys or ()):
+            place = ("keys", index, what)
+            yield place, f"two keys have the {what} {value}; delete one of them"
 
 
 def _describe(keys: Iterable[_Identified]) -> tuple[AccessKeyRef, ...]:

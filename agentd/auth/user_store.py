@@ -4,19 +4,20 @@ It is edited by hand, by ``agentd users`` and over HTTP by an administrator; com
 contains password hashes, so no other user of the machine may read it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Literal
 
 from msgspec import Struct, structs
 
 from agentd.auth.roles import User
-from agentd.core.errors import Conflict, NotFound, find_repeated, suggest_name
+from agentd.core.errors import Conflict, NotFound, iter_repeated, suggest_name
 from agentd.storage import document
 from agentd.storage.document import Document
 from agentd.storage.layout import Layout
 from agentd.storage.yaml import editor as yaml_editor
 from agentd.storage.yaml import reader as yaml_reader
 from agentd.storage.yaml.editor import YamlEditor
+from agentd.storage.yaml.schema import ValuePath
 
 _HEADER = b"""\
 # The users who may sign in to agentd, with the role viewer (reads), manager (commands the agent)
@@ -32,11 +33,6 @@ class UsersYml(Struct, frozen=True):
 
     format: Literal[1] = 1
     users: tuple[User, ...] | None = None
-
-    def __post_init__(self) -> None:
-        repeated = find_repeated(user.name.lower() for user in self.users or ())
-        if repeated is not None:
-            raise ValueError(f'two users have the name "{repeated}"; delete one of them')
 
 
 class UserFile:
@@ -99,7 +95,7 @@ class UserFile:
         return document.read_document(self.path, yaml_reader.MAX_FILE_SIZE, own=True, private=True)
 
     def _parse(self, data: bytes) -> tuple[User, ...]:
-        return yaml_reader.load_yaml(self.path, data, UsersYml).users or ()
+        return yaml_reader.load_yaml(self.path, data, UsersYml, _validate).users or ()
 
     def _open_for_edit(self) -> tuple[tuple[User, ...], Callable[..., None]]:
         """Return the current users, and a function ``edit(change, expected users after it)``.
@@ -117,6 +113,11 @@ class UserFile:
             document.replace_document(self.path, edited, expected=found.stamp if found else None)
 
         return self._parse(data), edit
+
+
+def _validate(content: UsersYml) -> Iterator[tuple[ValuePath, str]]:
+    for index, name in iter_repeated(user.name.lower() for user in content.users or ()):
+        yield ("users", index, "name"), f'two users have the name "{name}"; delete one of them'
 
 
 def _find_index(users: tuple[User, ...], name: str) -> int:

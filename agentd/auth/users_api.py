@@ -6,7 +6,6 @@ is sent: a user whose role or password changed, or who was removed, is signed ou
 
 import asyncio
 from collections.abc import Callable
-from functools import partial
 from typing import Annotated, Protocol, TypeAlias, TypeVar
 from urllib.parse import unquote
 
@@ -78,6 +77,10 @@ class UsersView(Struct, frozen=True):
 class UserRepository(Protocol):
     """Stores the users. All methods block, and raise when they fail."""
 
+    def load(self) -> tuple[User, ...]:
+        """Return all users."""
+        ...
+
     def find(self, name: str) -> User:
         """Return the user of that name."""
         ...
@@ -96,11 +99,20 @@ class UserRepository(Protocol):
 
 
 class UserEndpoints:
-    """List, add, change and remove users."""
+    """List, add, change and remove users.
+
+    ``has_administrator``: the settings name an administrator, whom no change here removes.
+    """
 
     def __init__(
-        self, sessions: SessionManager, repository: UserRepository, throttle: AuthThrottle
+        self,
+        sessions: SessionManager,
+        repository: UserRepository,
+        throttle: AuthThrottle,
+        *,
+        has_administrator: bool = False,
     ) -> None:
+        self._has_administrator = has_administrator
         self._sessions = sessions
         self._throttle = throttle
         self._repository = repository
@@ -138,6 +150,8 @@ class UserEndpoints:
 
         def change() -> User:
             self._repository.find(name)  # fails early for an unknown name: hashing is expensive
+            if payload.role not in (None, "administrator"):
+                self._require_other_administrator(name)
             hashed = (
                 password.hash_password(payload.password) if payload.password is not None else ""
             )
@@ -149,7 +163,13 @@ class UserEndpoints:
 
     async def remove_user(self, call: Request) -> Response:
         """Remove a user."""
-        await self._change(partial(self._repository.remove, _get_user_name(call)))
+        name = _get_user_name(call)
+
+        def remove() -> None:
+            self._require_other_administrator(name)
+            self._repository.remove(name)
+
+        await self._change(remove)
         return Response(status=204)
 
     async def sign_out_user(self, call: Request) -> Response:
@@ -184,6 +204,16 @@ class UserEndpoints:
 
         await self._change(change)
         return Response(status=204)
+
+    def _require_other_administrator(self, name: str) -> None:
+        """Raise ``Conflict`` if this user is the only administrator. Blocks."""
+        if self._has_administrator:
+            return
+        known = self._repository.load()
+        if [one.name for one in known if one.role == "administrator"] == [name]:
+            raise Conflict(
+                f"{name} is the only administrator", "Make somebody else an administrator first."
+            )
 
     async def _change(self, change: Callable[[], T]) -> T:
         async with self._changing:

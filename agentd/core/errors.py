@@ -25,7 +25,7 @@ Only ``http.errors`` maps them to HTTP statuses and bodies.
 """
 
 import difflib
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -200,10 +200,14 @@ R = TypeVar("R", bound=Hashable)
 
 
 def find_repeated(values: Iterable[R]) -> R | None:
-    """Return the first repeated value, or ``None``; linear, because the input may be long."""
+    """Return the first repeated value, or ``None``."""
+    return next((value for _, value in iter_repeated(values)), None)
+
+
+def iter_repeated(values: Iterable[R]) -> Iterator[tuple[int, R]]:
+    """Yield index and value of each that came before; linear, because the input may be long."""
     seen: set[R] = set()
-    for value in values:
+    for index, value in enumerate(values):
         if value in seen:
-            return value
+            yield index, value
         seen.add(value)
-    return None

@@ -236,6 +236,8 @@ def test_two_keys_of_one_name_are_a_mistake(file, layout):
     file.add(PHONE)
     Path(layout.keys).write_text(read_text(layout).replace("phone", "laptop"))
     assert "two keys have the name laptop" in file.read().problem
+    line = read_text(layout).splitlines().index("  - name: 'laptop'", 5) + 1
+    assert f"keys.yml:{line}: " in file.read().problem
 
 
 @pytest.mark.parametrize("content", ["", " \n\n"])

@@ -627,6 +627,8 @@ def test_an_administrator_adds_changes_and_removes_people(own: Serving) -> None:
         ("PUT", "/mia", {}, 400),
         ("PUT", "/mia", {"password": "aaaaaaaaaaaaaaa"}, 400),
         ("PUT", "/nobody", {"role": "viewer"}, 404),
+        ("PUT", "/ada", {"role": "viewer"}, 409),
+        ("DELETE", "/ada", None, 409),
         ("DELETE", "/nobody%0a", None, 404),
         ("DELETE", "/..", None, 404),
     ],
@@ -637,6 +639,26 @@ def test_what_cannot_be_done_to_people_changes_nothing(
     before = Path(people.layout.users).read_bytes()
     assert Browser(people, "ada").send(method, f"/api/users{path}", body).status == status
     assert Path(people.layout.users).read_bytes() == before
+
+
+def test_the_last_administrator_stays_one(own: Serving) -> None:
+    ada = Browser(own, "ada")
+    assert ada.send("PUT", "/api/users/mia", {"role": "administrator"}).status == 200
+    assert ada.send("PUT", "/api/users/ada", {"role": "viewer"}).status == 200
+    refused = Browser(own, "mia").send("PUT", "/api/users/mia", {"role": "manager"})
+    assert refused.json() == {
+        "error": "Conflict",
+        "message": "mia is the only administrator",
+        "details": "Make somebody else an administrator first.",
+    }
+
+
+def test_where_the_settings_name_an_administrator_the_last_of_the_file_may_go(
+    serve: Serve, tmp_path: Path
+) -> None:
+    add_users(tmp_path)
+    daemon = serve(admin_user="root", admin_password_hash=USERS[1].password)
+    assert Browser(daemon, "ada").send("DELETE", "/api/users/ada").status == 204
 
 
 def test_a_person_changes_the_own_password_with_the_present_one(own: Serving) -> None:

@@ -87,8 +87,9 @@ def test_mistakes_are_reported_with_their_line_and_no_secret(file, text, line, r
 def test_two_of_one_name_are_a_mistake_however_it_is_written(file):
     entry = '- {{name: {}, role: viewer, password: "{}"}}\n'
     text = "users:\n" + entry.format("ann", HASH) + entry.format("Ann", HASH)
-    with pytest.raises(ConfigError, match="two users have the name"):
+    with pytest.raises(ConfigError, match="two users have the name") as caught:
         write_file(file, text).load()
+    assert [problem.line for problem in caught.value.problems] == [3]
     write_file(file, "users:\n" + entry.format("ann", HASH))
     with pytest.raises(Conflict):
         file.add(User("ANN", "viewer", HASH))

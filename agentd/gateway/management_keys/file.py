@@ -6,20 +6,21 @@ that comes back with a backup does not bring them back, until ``agentd proxy man
 reinstate``.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Literal, NamedTuple
 
 from msgspec import Struct, structs
 
 from agentd.auth.revoked_keys import RevokedKey, RevokedKeys
 from agentd.core.clock import Timestamp
-from agentd.core.errors import ConfigProblem, NotFound, find_repeated, suggest_name
+from agentd.core.errors import ConfigProblem, NotFound, iter_repeated, suggest_name
 from agentd.gateway.management_keys.model import ManagementKey
 from agentd.storage import document
 from agentd.storage.layout import Layout
 from agentd.storage.lock import hold_lock
 from agentd.storage.yaml import reader as yaml_reader
 from agentd.storage.yaml.entries import NamedEntries
+from agentd.storage.yaml.schema import ValuePath
 
 _WHAT = "management key"
 
@@ -29,12 +30,6 @@ class ManagementKeysYml(Struct, frozen=True):
 
     format: Literal[1] = 1
     keys: tuple[ManagementKey, ...] | None = None
-
-    def __post_init__(self) -> None:
-        for what in ("name", "sha256"):
-            repeated = find_repeated(getattr(key, what) for key in self.keys or ())
-            if repeated is not None:
-                raise ValueError(f"two keys have the {what} {repeated}; delete one of them")
 
 
 class ManagementKeyContents(NamedTuple):
@@ -61,7 +56,7 @@ class ManagementKeyFile:
         self.revoked_path = layout.management_keys_revoked
         """The file of removed keys."""
         self._entries = NamedEntries[ManagementKey](
-            self.path, ManagementKeysYml, "keys", _require_nothing, _WHAT, private=True
+            self.path, ManagementKeysYml, "keys", _validate, _WHAT, private=True
         )
 
     def get_stamp(self) -> object:
@@ -138,8 +133,11 @@ class ManagementKeyFile:
                 raise NotFound(f"The management key {name} is not revoked")
 
     def _parse(self, data: bytes) -> tuple[ManagementKey, ...]:
-        return yaml_reader.load_yaml(self.path, data, ManagementKeysYml).keys or ()
+        return yaml_reader.load_yaml(self.path, data, ManagementKeysYml, _validate).keys or ()
 
 
-def _require_nothing(*_: object) -> tuple[()]:
-    return ()
+def _validate(content: ManagementKeysYml) -> Iterator[tuple[ValuePath, str]]:
+    for what in ("name", "sha256"):
+        for index, value in iter_repeated(getattr(key, what) for key in content.keys or ()):
+            place = ("keys", index, what)
+            yield place, f"two keys have the {what} {value}; delete one of them"

@@ -1,16 +1,21 @@
 """Matching management keys."""
 
 from hashlib import sha256
+from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
+from agentd.core.errors import ConfigError
+from agentd.gateway.management_keys.file import ManagementKeyFile
 from agentd.gateway.management_keys.model import (
     ManagementKey,
     ManagementKeyRing,
     issue_management_key,
 )
+from agentd.storage.layout import Layout
 
 AT = "2026-01-01T00:00:00.000Z"
 SECRET, KEPT = issue_management_key("monitor", "read", AT, "cli")
@@ -31,6 +36,20 @@ def test_a_disabled_key_is_listed_but_not_found() -> None:
     ring = ManagementKeyRing([disabled])
     assert list(ring) == [disabled]
     assert ring.find(SECRET) is None
+
+
+def test_two_keys_of_one_name_are_told_at_the_line_of_the_second(tmp_path: Path) -> None:
+    layout = Layout(str(tmp_path), str(tmp_path))
+    file = ManagementKeyFile(layout)
+    file.add(KEPT)
+    file.add(OTHER)
+    path = Path(layout.management_keys)
+    path.write_text(path.read_text().replace("other", "monitor"))
+    with pytest.raises(ConfigError, match="two keys have the name monitor") as caught:
+        file.load()
+    lines = path.read_text().splitlines()
+    second = [number for number, text in enumerate(lines, 1) if "monitor" in text][1]
+    assert [problem.line for problem in caught.value.problems] == [second]
 
 
 def test_a_hash_without_salt_is_that_of_the_key_alone() -> None:
