@@ -35,6 +35,8 @@ LARGEST_IMAGE = 16 * 2**20
 MOST_HITS = 300
 LONGEST_SEARCH = 200
 """Characters of a text to search for."""
+MAX_PARALLEL_SEARCHES = 2
+"""Searches at the same time: each may take two of the few threads for seconds."""
 
 _GIT = ".git"
 _HEAD = 8 * 1024
@@ -74,6 +76,7 @@ class WorkspaceReader:
         self._root = root
         self._folder = ConfinedFolder(root)
         self._search = FolderWorkspace(root)
+        self._searching = asyncio.Semaphore(MAX_PARALLEL_SEARCHES)
 
     def protect(self, places: ProtectedPlaces) -> None:
         """Refuse to read these from now on."""
@@ -100,10 +103,11 @@ class WorkspaceReader:
         await asyncio.to_thread(self._require, where)
         if not text.strip():
             return WorkspaceMatches(DirListing(where, ()), SearchHits((), 0))
-        files, lines = await asyncio.gather(
-            self._search.find_files(FindFiles(text, where)),
-            self._search.search_text(SearchText(text, where, limit=MOST_HITS)),
-        )
+        async with self._searching:
+            files, lines = await asyncio.gather(
+                self._search.find_files(FindFiles(text, where)),
+                self._search.search_text(SearchText(text, where, limit=MOST_HITS)),
+            )
         return WorkspaceMatches(files, lines)
 
     def _require(self, path: str) -> None:

@@ -1,12 +1,16 @@
 """``/api/workspace`` of a serving daemon."""
 
+import asyncio
 import os
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from agentd.workspace.browse.reader import LARGEST_TEXT
-from tests.support.daemon import Client, Serving, build_request, send_raw
+from agentd.agent.tools import files
+from agentd.workspace.browse.reader import LARGEST_TEXT, WorkspaceReader
+from tests.support.daemon import PATIENCE, Client, Serving, build_request, send_raw
 from tests.support.fixtures import Serve
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 20
@@ -95,3 +99,28 @@ def test_a_search_finds_names_and_lines_and_no_secrets(client: Client) -> None:
     assert client.get("/api/workspace/search?text=%20")["lines"] == []
     assert client.get(f"/api/workspace/search?text={'x' * 201}").status == 400
     assert client.get("/api/workspace/search?text=one&path=..").status == 403
+
+
+def test_many_searches_at_once_leave_threads_to_all_else(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go_on = threading.Event()
+    search = files._search
+
+    def search_later(*given: Any) -> Any:
+        go_on.wait()
+        return search(*given)
+
+    async def search_and_read() -> None:
+        reader = WorkspaceReader(str(root))
+        searches = [asyncio.create_task(reader.search("zed", "")) for _ in range(50)]
+        try:
+            for _ in range(20):  # the first ones come before some of the searches
+                await asyncio.wait_for(reader.read_file("z.txt"), PATIENCE)
+        finally:
+            go_on.set()
+        found = await asyncio.gather(*searches)
+        assert {(len(one.lines.hits), one.lines.truncated) for one in found} == {(1, False)}
+
+    monkeypatch.setattr(files, "_search", search_later)
+    asyncio.run(search_and_read())
