@@ -5,13 +5,13 @@ guard): neither this machine nor its networks can be reached. A redirect to anot
 and not followed, since the person allowed the first one.
 """
 
+import asyncio
 import codecs
 import re
-from html.parser import HTMLParser
-from typing import ClassVar
 from urllib.parse import urljoin, urlsplit
 
 from agentd.agent.tools.model import FetchPage
+from agentd.agent.tools.page_text import render_html
 from agentd.agent.tools.results import WebPage
 from agentd.core.errors import BadRequest, SupplierUnreachable, TooLarge, Unavailable
 from agentd.llm.upstream.client import HttpUpstream
@@ -43,10 +43,6 @@ _MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
-_KEPT = str.maketrans(" \t", "\ue000\ue001")
-"""Blanks of preformatted text, while those of other text are reduced."""
-_RESTORED = str.maketrans("\ue000\ue001", " \t")
-_BLANK_LINES = re.compile(r"\n\s*\n\s*\n+")
 
 
 class WebFetcher:
@@ -111,7 +107,7 @@ async def _get(upstream: HttpUpstream, url: str) -> tuple[WebPage, str]:
     if media in ("text/html", "application/xhtml+xml") or text.lstrip()[:15].lower().startswith(
         ("<!doctype html", "<html")
     ):
-        text = render_html(text)
+        text = await asyncio.to_thread(render_html, text)
     cut = len(text) > LONGEST_TEXT
     return WebPage(url, response.status, media, text[:LONGEST_TEXT], cut), ""
 
@@ -128,65 +124,3 @@ def _decode(content: bytes, kind: str, media: str) -> str:
         return content.decode(_WIDER.get(found.lower(), found) or "utf-8", "replace")
     except (LookupError, UnicodeError):  # no character set that there is
         return content.decode("utf-8", "replace")
-
-
-def render_html(html: str) -> str:
-    """Return the text of a page: links as ``text (address)``, without scripts and styles."""
-    parser = _TextParser()
-    parser.feed(html)
-    parser.close()
-    lines = (" ".join(line.split()) for line in "".join(parser.pieces).split("\n"))
-    text = _BLANK_LINES.sub("\n\n", "\n".join(lines)).strip()
-    return text.translate(_RESTORED)
-
-
-class _TextParser(HTMLParser):
-    """Collects the text of a page."""
-
-    _HIDDEN = frozenset(("script", "style", "noscript", "template", "svg"))
-    _HEAD = frozenset(("head", "title", "meta", "link", "base", *_HIDDEN))
-    """The tags of a page's head; any other ends it, with ``</head>`` or without."""
-    _BLOCKS = frozenset(
-        (
-            *("p", "div", "br", "li", "tr", "table", "ul", "ol", "section", "article", "header"),
-            *("footer", "nav", "pre", "blockquote", "h1", "h2", "h3", "h4", "h5", "h6", "hr"),
-        )
-    )
-    _HEADINGS: ClassVar = {f"h{level}": "#" * level for level in range(1, 7)}
-
-    def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
-        self.pieces: list[str] = []
-        self._hidden = 0
-        self._in_head = False
-        self._preformatted = 0
-        self._link = ""
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self._in_head = tag == "head" or (self._in_head and tag in self._HEAD)
-        if tag in self._HIDDEN:
-            self._hidden += 1
-        if tag in self._BLOCKS:
-            self.pieces.append("\n")
-        self._preformatted += tag == "pre"
-        if tag in self._HEADINGS:
-            self.pieces.append(f"\n{self._HEADINGS[tag]} ")
-        if tag == "li":
-            self.pieces.append("- ")
-        if tag == "a":
-            self._link = next((value or "" for name, value in attrs if name == "href"), "")
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag in self._HIDDEN:
-            self._hidden = max(self._hidden - 1, 0)
-        self._in_head = self._in_head and tag != "head"
-        self._preformatted = max(self._preformatted - (tag == "pre"), 0)
-        if tag in self._BLOCKS:
-            self.pieces.append("\n")
-        if tag == "a" and self._link.startswith(("http:", "https:", "/")):
-            self.pieces.append(f" ({self._link})")
-            self._link = ""
-
-    def handle_data(self, data: str) -> None:
-        if not self._hidden and not self._in_head:
-            self.pieces.append(data.translate(_KEPT) if self._preformatted else data)

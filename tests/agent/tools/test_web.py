@@ -2,14 +2,16 @@
 
 import asyncio
 import threading
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 from agentd.agent.tools.model import FetchPage
+from agentd.agent.tools.page_text import render_html
 from agentd.agent.tools.results import WebPage
-from agentd.agent.tools.web import LARGEST_PAGE, LONGEST_TEXT, WebFetcher, check_url, render_html
+from agentd.agent.tools.web import LARGEST_PAGE, LONGEST_TEXT, WebFetcher, check_url
 from agentd.core.errors import BadRequest, Unavailable
 
 PAGE = """<!DOCTYPE html><html><head><title>No</title><style>p{}</style></head><body>
@@ -147,3 +149,32 @@ def test_what_is_no_address_is_refused(url):
 
 def test_an_endless_page_of_open_tags_takes_no_time():
     assert render_html("<div>" * 100_000 + "x") == "x"
+
+
+@pytest.mark.parametrize(
+    "unit",
+    ["<a ", "<a x='", '<a x="', "<a/", "<a =", "<!--", "<!", "<?", "</", "<![if ", "<![CDATA[",
+     "<aaaaaaa", "<script>", "<script></scrip", "&#", "&#1", "<a href=", "= ", "\n \n", "<"],
+)  # fmt: skip
+def test_a_page_that_is_made_to_hurt_takes_no_time(unit):
+    began = time.process_time()
+    render_html(unit * (100_000 // len(unit)))
+    render_html(f"<a {unit * (100_000 // len(unit))}")
+    assert time.process_time() - began < 5
+
+
+@pytest.mark.parametrize(
+    ("page", "text"),
+    [
+        ("a<!-- <b> -->b<!-->c<?x ?>d", "abcd"),
+        ("<a href='/x?a=1&amp;b=2'>t</a>", "t (/x?a=1&b=2)"),
+        ('<A title="a > b" data-href="/no" HREF = /y>t</A>', "t (/y)"),
+        ("<script>if (a<b) '</p>'</script >x", "x"),
+        ("1 < 2 &lt; 3 & 4", "1 < 2 < 3 & 4"),
+        ("<p title=it's>one</p><p>it's two</p>", "one\n\nit's two"),
+        (f"&#{'1' * 5000};x", "\ufffdx"),
+        ("x<p title='never closed>y", "x"),
+    ],
+)
+def test_a_page_is_read_as_browsers_read_it(page, text):
+    assert render_html(page) == text
