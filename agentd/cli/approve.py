@@ -7,7 +7,7 @@ from typing import Any
 
 from agentd.cli.client import KEY_VARIABLE, Client, find_daemon_url, require_key
 from agentd.cli.options import Subcommands, add_json_option, add_url_option, resolve_layout
-from agentd.cli.output import excerpt
+from agentd.cli.output import excerpt, list_safe_lines
 from agentd.core.errors import NotFound
 
 EXAMPLES = f"""\
@@ -72,7 +72,10 @@ def _print_list(approvals: list[dict[str, Any]], as_json: bool) -> None:
         return
     for approval in approvals:
         until = f" (until {approval['deadline']})" if approval["deadline"] else ""
-        print(f"{approval['id']}  chat {approval['chatId']}{until}  {_describe(approval)}")
+        first, *more = list_safe_lines(approval["subject"]) or [""]  # all of it is to be allowed
+        print(f"{approval['id']}  chat {approval['chatId']}{until}  {approval['tool']}: {first}")
+        for line in more:
+            print(f"    | {line}")
         if approval["reason"]:
             print(f"    {excerpt(approval['reason'])}")
     if not approvals:

@@ -27,8 +27,13 @@ def print_result(text: str, value: object, *, as_json: bool) -> None:
 
 def excerpt(text: str) -> str:
     """Return the first line, shortened, without characters that a terminal would interpret."""
-    first = next(iter(text.strip().splitlines()), "")
-    shown = "".join(
-        letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in first
-    )
+    shown = next(iter(list_safe_lines(text.strip())), "")
     return f"{shown[:MAX_WIDTH]}{'…' if len(shown) > MAX_WIDTH else ''}"
+
+
+def list_safe_lines(text: str) -> list[str]:
+    """Return all lines, without characters that a terminal would interpret."""
+    return [
+        "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in line)
+        for line in text.splitlines()
+    ]

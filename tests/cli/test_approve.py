@@ -5,9 +5,12 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import redirect_stdout
+from io import StringIO
 
 import pytest
 
+from agentd.cli.approve import _print_list
 from tests.cli.test_conversing import (
     PATIENCE,
     ServedFolder,
@@ -58,6 +61,15 @@ def test_a_question_is_listed_and_allowing_it_lets_the_command_run(served, askin
     again = _run_agentd("approve", number, home=served.home, key=served.key)
     assert again.returncode == 1
     assert f"approval {number} is not open" in again.stderr
+
+
+def test_all_lines_of_a_command_are_listed() -> None:
+    command = "echo one\necho two\t\u202e\n" + "echo " + "x" * 300
+    question = {"id": 7, "chatId": 3, "deadline": "", "tool": "shell", "reason": ""}
+    with redirect_stdout(StringIO()) as out:
+        _print_list([{**question, "subject": command}], as_json=False)
+    long = "echo " + "x" * 300
+    assert out.getvalue() == f"7  chat 3  shell: echo one\n    | echo two��\n    | {long}\n"
 
 
 def test_a_denial_reaches_the_agent_with_its_note(served, asking) -> None:

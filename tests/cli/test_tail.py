@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from agentd.app.state import read_daemon_info
-from agentd.cli.tail import _EventRenderer
+from agentd.cli.tail import _describe_approval, _EventRenderer
 from agentd.core.sse import ServerSentEvent, SseReader
 from agentd.storage.layout import Layout
 from tests.support.daemon import HASH, KEY, PATIENCE, Client, until
@@ -250,6 +250,14 @@ def test_what_is_no_id_is_wrong_usage(home: Home, words: tuple[str, ...]) -> Non
     tail = home.start_process("tail", *words)
     assert tail.child.wait(PATIENCE) == 2
     assert "Traceback" not in tail.errors
+
+
+def test_an_approval_says_how_many_lines_are_not_shown() -> None:
+    asked = {"id": 7, "tool": "shell", "state": "open", "subject": "make\nrm -rf .\n"}
+    assert _describe_approval(asked) == (
+        "needs your approval: shell: make (and 1 more lines: agentd approve lists them)"
+        "  (agentd approve 7)"
+    )
 
 
 def test_a_line_holds_nothing_that_a_terminal_would_obey() -> None:

@@ -183,6 +183,37 @@ def test_a_question_is_notified_while_nobody_looks_and_withdrawn_once_answered(
         talking.say(prompt, ReplyCompleted("done"))
 
 
+LIST_BUTTONS = (
+    "navigator.serviceWorker.ready.then((worker) => worker.getNotifications()).then((all) =>"
+    " all.map((one) => [one.title, one.actions.map((action) => action.action).join()]).sort())"
+)
+
+
+def test_a_command_that_a_notification_cannot_show_as_it_is_is_not_allowed_there(
+    browser: Browser, site: Serving, talking: TalkingEngine
+) -> None:
+    commands = {"Short": "make", "Lines": "make\nrm -rf .", "Cut": f"make {'x' * 200}; rm -rf ."}
+    for title in commands:
+        talking.expect(title)
+    with person(browser, site, workers=True) as somebody:
+        somebody.context.grant_permissions(["notifications"], origin=site.url)
+        page = somebody.open("/inbox")
+        page.locator(".shell").wait_for()
+        page.evaluate("navigator.serviceWorker.ready.then(() => 1)")
+        page.evaluate(HIDDEN)
+        for title, command in commands.items():
+            site.client().create_chat(prompt=title, title=title)
+            talking.say(title, Question("shell", "run_command", command))
+            until(lambda title=title: title in str(page.evaluate(LIST_BUTTONS)))
+        assert page.evaluate(LIST_BUTTONS) == [["Cut", ""], ["Lines", ""], ["Short", "allow,deny"]]
+        for asked in site.client().get("/api/chat/approvals")["approvals"]:
+            path = f"/api/chat/{asked['chatId']}/approvals/{asked['id']}"
+            site.client().post(path, {"decision": "deny"})
+        until(lambda: not list_notifications(page))
+    for title in commands:
+        talking.say(title, ReplyCompleted("done"))
+
+
 def test_a_question_that_came_while_a_hidden_page_loaded_is_notified(
     browser: Browser, site: Serving, talking: TalkingEngine
 ) -> None:

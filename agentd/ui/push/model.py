@@ -60,7 +60,7 @@ class PushNotice(Struct, frozen=True, rename="camel", omit_defaults=True):
     title: str
     body: str
     answerable: bool = False
-    """True if the person may answer the question with Allow or Deny."""
+    """True if the person may answer the question with Allow or Deny, and sees all of it."""
 
 
 class PushDelivery(Struct, frozen=True):
@@ -80,7 +80,9 @@ def build_question_delivery(chat: ChatSummary, asked: Approval, now: Timestamp) 
     ttl = max(0, int(left)) if asked.deadline else _TURN_TTL
     title = _TITLES.get(asked.kind, f"Use {asked.tool or 'this tool'}?")
     body = f"{title}\n{_shorten(asked.subject, MAX_BODY)}"
-    notice = PushNotice("question", chat.id, asked.id, _make_title(chat), body, answerable=True)
+    # Nobody decides about what is cut off, or about lines that look like one.
+    is_whole = len(asked.subject) <= MAX_BODY and asked.subject.isprintable()
+    notice = PushNotice("question", chat.id, asked.id, _make_title(chat), body, answerable=is_whole)
     return PushDelivery(notice, ttl, "high", f"q{chat.id}-{asked.id}")
 
 

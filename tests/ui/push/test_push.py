@@ -141,6 +141,20 @@ def test_a_viewer_is_notified_without_buttons(
     talking.say("ask", ReplyCompleted("done"))
 
 
+@pytest.mark.parametrize("command", ["make\nrm -rf .", f"make {'x' * 300}; rm .", "make \u202e"])
+def test_a_command_that_a_notification_cannot_show_as_it_is_has_no_buttons(
+    serving: Serving, ada: Client, pushes: ScriptedPushService, command: str
+) -> None:
+    browser, talking = SubscribedBrowser(), get_talking(serving)
+    ada.put(PUSH, browser.subscription)
+    talking.expect("ask")
+    serving.client().create_chat(prompt="ask")
+    talking.say("ask", Question("shell", "run_command", command))
+    (push,) = until(lambda: pushes.pushes)
+    assert "answerable" not in browser.decrypt(push)
+    talking.say("ask", ReplyCompleted("done"))
+
+
 @pytest.mark.parametrize("status", [404, 410])
 def test_a_subscription_that_the_service_no_longer_knows_is_forgotten(
     serving: Serving, ada: Client, pushes: ScriptedPushService, status: int

@@ -56,6 +56,7 @@ function tagOf({ chatId, id }) {
 }
 
 const TRIES = 3;
+const SHOWN = 200; // characters of what is asked
 
 /**
  * Chromium forgets a notification if the notifications are listed at the moment in which it is shown, as
@@ -66,10 +67,11 @@ const TRIES = 3;
  */
 async function show(tag, question, title) {
   const worker = await navigator.serviceWorker.ready;
-  const { chatId, id } = question;
-  const actions = may("manager") ? [{ action: "allow", title: "Allow" }, { action: "deny", title: "Deny" }] : [];
+  const { chatId, id, subject } = question;
+  const whole = subject.length <= SHOWN && !/[\p{C}\p{Zl}\p{Zp}]/u.test(subject); // nobody decides about what is not seen
+  const actions = whole && may("manager") ? [{ action: "allow", title: "Allow" }, { action: "deny", title: "Deny" }] : [];
   const options = {
-    body: `${questionTitle(question)}\n${question.subject.slice(0, 200)}`, tag, icon: link("/icon-192.png"),
+    body: `${questionTitle(question)}\n${subject.slice(0, SHOWN)}`, tag, icon: link("/icon-192.png"),
     data: { chatId, id, url: link(`/${chatId}`) }, actions,
   };
   for (let tries = 0; tries < TRIES; tries++) {
