@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from agentd.chats.approval import Approval
 from agentd.chats.state import Chat
+from agentd.core.redaction import escape_lines
 from agentd.models.program_state import ProgramMode
 
 MOST_PROMPTS = 20
@@ -73,10 +74,10 @@ def render_modes(modes: Sequence[ProgramMode], chosen: str) -> str:
 
 
 def render_approval(asked: Approval) -> str:
-    """Render an approval in full: people should see what they allow."""
+    """Render an approval in full, without what turns text around: people see what they allow."""
     lines = [f"**May the agent do this?** ({escape_markdown(asked.tool)}, {asked.kind})"]
     fence = "`" * (count_longest_backticks(asked.subject) + 3)
-    lines += [fence, asked.subject, fence]
+    lines += [fence, escape_lines(asked.subject), fence]
     if asked.reason:
         lines.append(escape_markdown(to_line(asked.reason)))
     return "\n".join(lines)

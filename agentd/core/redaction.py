@@ -40,3 +40,12 @@ def escape_unprintable(text: str) -> str:
         else character.encode("unicode_escape").decode()
         for character in text
     )
+
+
+def escape_lines(text: str) -> str:
+    """Return the text with its lines and tabs, and all else as ``escape_unprintable``.
+
+    For what a person decides about: nothing in it hides text or turns it around.
+    """
+    lines = (map(escape_unprintable, line.split("\t")) for line in text.split("\n"))
+    return "\n".join(map("\t".join, lines))

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from msgspec import Struct
 
 from agentd.chats.views import ApprovalView
+from agentd.core.redaction import escape_lines
 from agentd.mcp.messages import JsonObject, is_object
 
 ASK = "elicitation/create"
@@ -115,4 +116,4 @@ def _write_message(question: ApprovalView) -> str:
     parts = [f"Chat {question.chat_id}: may the agent use {question.tool}?", question.subject]
     if question.detail and question.detail.kind == "diff":
         parts.append(question.detail.text)
-    return "\n\n".join(part for part in (*parts, question.reason) if part)
+    return escape_lines("\n\n".join(part for part in (*parts, question.reason) if part))

@@ -37,6 +37,11 @@ def test_a_permission_is_shown_whole_with_its_two_decisions() -> None:
     assert form["requestedSchema"]["required"] == ["decision"]
 
 
+def test_nothing_in_a_permission_turns_around_what_is_allowed() -> None:
+    form: Any = make_form(make_question(subject="echo '\u202ex fr- mr'\n\tls"))
+    assert "echo '\\u202ex fr- mr'\n\tls" in form["message"]
+
+
 def test_a_question_is_shown_with_its_choices_and_room_for_another_answer() -> None:
     form: Any = make_form(make_question("question", "Which?", choices=("red", "blue")))
     assert form["message"] == "Which?"

@@ -229,6 +229,22 @@ def test_a_question_is_answered_by_a_key_with_a_note(
     talking.say(prompt, ReplyCompleted("done"))
 
 
+def test_nothing_in_a_command_hides_or_turns_around_what_is_allowed(
+    ada: Person, site: Serving, talking: TalkingEngine
+) -> None:
+    chat, prompt = create_busy_chat(site.client(), talking)
+    page = ada.open(f"/{chat}")
+    command = "echo '\u202ex fr- mr' \u2066#\u2069\n\tls\x08 \u00fc"
+    talking.say(prompt, Question("shell", "run_command", command))
+    card = page.get_by_role("region", name="A question of the agent")
+    shown = "echo '<U+202E>x fr- mr' <U+2066>#<U+2069>\n\tls<U+0008> \u00fc"
+    until(lambda: card.locator("pre.command code").text_content() == shown)
+    page.wait_for_timeout(450)  # no click counts before
+    card.get_by_role("button", name="Deny").click()
+    expect(card).to_have_count(0)
+    talking.say(prompt, ReplyCompleted("done"))
+
+
 def test_what_is_always_allowed_in_a_chat_is_not_asked_again(
     ada: Person, site: Serving, talking: TalkingEngine
 ) -> None:
