@@ -4,7 +4,7 @@ Where clocks are put forward, what would fall into the gap is due right after it
 back, what runs at certain hours is due once. What runs every few minutes or hours keeps its pace.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from functools import lru_cache
 from zoneinfo import ZoneInfo
@@ -28,7 +28,9 @@ NICKNAMES = {
     "@annually": "0 0 1 1 *",
 }
 MOST_COUNTED = 1000
-"""Missed firings that are counted; of more, only the last twelve hours are looked at."""
+"""Missed firings that are counted; of more, only the latest is looked for."""
+LOOKED_AT = timedelta(hours=12)
+"""The span in which the latest is looked for, then the one before it; it has fewer than that."""
 ON_TIME = timedelta(minutes=1)
 """How late a firing may be found and is still in time."""
 
@@ -91,13 +93,17 @@ def find_next_firing(cron: str, zone: str, after: Timestamp) -> Timestamp:
     return next(iter_firings(Schedule("x", cron, "x", zone), after), "")
 
 
+def find_soonest(schedules: Iterable[tuple[Schedule, Timestamp]]) -> Timestamp:
+    """Return the next firing of all schedules, each after its moment; empty: there is none."""
+    found = (find_next_firing(one.cron, one.zone, after) for one, after in schedules)
+    return min(filter(None, found), default="")
+
+
 def find_due(schedule: Schedule, considered: Timestamp, now: Timestamp) -> DueFiring | None:
     """Return the latest firing after ``considered`` whose time has come."""
     found, last = _list_until(schedule, considered, now)
     if len(found) == MOST_COUNTED:
-        lately = format_iso(parse_iso(now) - timedelta(hours=12))
-        recent, _ = _list_until(schedule, max(lately, last), now)
-        found += recent[-1:]
+        found += _find_latest(schedule, last, now)
     if not found:
         return None
     late = parse_iso(now) - parse_iso(found[-1]) > ON_TIME
@@ -113,6 +119,17 @@ def _list_until(
             break
         found.append(at)
     return found, found[-1] if found else after
+
+
+def _find_latest(schedule: Schedule, after: Timestamp, until: Timestamp) -> list[Timestamp]:
+    """Return the latest firing of a span of any length, looked for from its end; empty: none."""
+    while until > after:
+        begin = max(format_iso(parse_iso(until) - LOOKED_AT), after)
+        found, _ = _list_until(schedule, begin, until)
+        if found:
+            return found[-1:]
+        until = begin
+    return []
 
 
 def validate(listed: ScheduleList) -> Iterator[tuple[tuple[str | int, ...], str]]:

@@ -17,10 +17,10 @@ from msgspec.structs import replace
 from agentd.chats.events import ChatDeletedUpdate, ChatStateEvent, ChatUpdate
 from agentd.chats.service import ChatService
 from agentd.core.clock import Clock, Timestamp, format_iso, parse_iso
-from agentd.core.errors import AgentdError, NotFound, Unavailable
+from agentd.core.errors import AgentdError, NotFound
 from agentd.core.events import Event, EventBus
 from agentd.core.tasks import BackgroundTasks, cancel_task
-from agentd.schedules.cron import DueFiring, find_due, find_next_firing
+from agentd.schedules.cron import DueFiring, find_due, find_next_firing, find_soonest
 from agentd.schedules.events import SchedulesUpdate
 from agentd.schedules.model import (
     RunCause,
@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 LONGEST_SLEEP = 60.0
 """Seconds after which the time is looked at again: the machine's clock may have jumped."""
 RETRY_SECONDS = 5.0
-"""Seconds after which a disk that took nothing is tried again."""
+"""Seconds after which a disk that took or gave nothing is tried again."""
 MOST_AHEAD = 3600.0
 """Seconds by which a decided firing may be ahead of the clock, which was set back."""
 MISSED = "It was missed: agentd, or the machine, was off."
@@ -51,6 +51,11 @@ class ScheduleStore(Protocol):
 
     async def get_schedules(self) -> tuple[Schedule, ...]:
         """Return all of them, in their order."""
+        ...
+
+    @property
+    def is_complete(self) -> bool:
+        """False where schedules may be missing, since their file is not valid."""
         ...
 
 
@@ -85,6 +90,8 @@ class ScheduleService:
         self._clock = clock
         self._bus = bus
         self._progress: dict[str, ScheduleProgress] = {}
+        self._unfollowed: set[tuple[str, str]] = set()
+        """Schedules and keys of runs whose state could not be read or kept: it is tried again."""
         self._working = asyncio.Lock()
         """Held while firings are decided and runs begun."""
         self._saving = asyncio.Lock()
@@ -156,22 +163,20 @@ class ScheduleService:
                 continue
 
     async def _check(self) -> float | None:
-        """Begin what is due; return the seconds until the next firing, None: there is none."""
+        """Begin what is due; return the seconds until the next look, None: after a change."""
         listed = await self._book.get_schedules()
         async with self._working:
-            await self._forget_others(listed)
+            if self._book.is_complete:
+                await self._forget_others(listed)
+            await self._follow_again()
             for schedule in listed:
                 await self._anchor(schedule)
                 if not schedule.paused:
                     await self._decide(schedule)
-        active = [one for one in listed if not one.paused]
-        if not active:
-            return None
-        considered = [(one, self._progress[one.name].considered) for one in active]
-        upcoming = await asyncio.to_thread(
-            lambda: [find_next_firing(one.cron, one.zone, after) for one, after in considered]
-        )
-        soonest = min(filter(None, upcoming), default="")
+        if self._unfollowed:
+            return RETRY_SECONDS
+        active = [(one, self._progress[one.name].considered) for one in listed if not one.paused]
+        soonest = await asyncio.to_thread(find_soonest, active)
         if not soonest:
             return None
         left = parse_iso(soonest) - parse_iso(self._clock.now())
@@ -245,7 +250,7 @@ class ScheduleService:
             except AgentdError as error:  # the chat cannot be read: better no run than a second
                 now = self._clock.now()
                 run = replace(begun, state="failed", ended_at=now, note=error.message)
-            known = known.with_run(run) if run else self._give_back(known)
+            known = known.with_run(run) if run else _give_back(known, self._clock.now())
             self._progress[name] = known
             try:
                 await self._save()
@@ -254,16 +259,6 @@ class ScheduleService:
         for run in known.runs:
             if run.is_open:
                 await self._follow(name, run)
-
-    def _give_back(self, known: ScheduleProgress) -> ScheduleProgress:
-        """Undo the decision of a run that was never begun: its time was missed."""
-        run = known.begun
-        assert run
-        if run.cause == "hand":
-            lost = replace(run, state="skipped", ended_at=self._clock.now(), note=LOST)
-            return known.with_run(lost)
-        before = format_iso(parse_iso(run.due) - timedelta(seconds=1))
-        return replace(known, begun=None, considered=before)
 
     def _on_event(self, event: Event) -> None:
         if not isinstance(event, ChatStateEvent):
@@ -277,6 +272,26 @@ class ScheduleService:
                         self._tasks.start(self._follow(name, run, before))
 
     async def _follow(self, name: str, run: ScheduleRun, before: Decimal | None = None) -> None:
+        """Take over the state of an open run from its chat, now or as soon as that can be done."""
+        place = name, run.key
+        try:
+            await self._take_over(name, run, before)
+        except AgentdError as error:
+            if place not in self._unfollowed:
+                log.warning("a run of the schedule %s is not followed: %s", name, error.message)
+                self._unfollowed.add(place)
+                self._changed.set()
+        else:
+            self._unfollowed.discard(place)
+
+    async def _follow_again(self) -> None:
+        """Follow the runs whose state could not be read or kept before."""
+        known = {(name, run.key): run for name in self._progress for run in self.list_runs(name)}
+        self._unfollowed &= known.keys()
+        for name, key in tuple(self._unfollowed):
+            await self._follow(name, known[name, key])
+
+    async def _take_over(self, name: str, run: ScheduleRun, before: Decimal | None) -> None:
         """Take over the state of an open run from its chat, which had cost ``before`` its turn."""
         if not run.is_open:
             return
@@ -286,16 +301,10 @@ class ScheduleService:
             seen = judge_run(run, chat, before, now)
         except NotFound:
             seen = replace(run, state="stopped", ended_at=now, note=DELETED)
-        except AgentdError as error:
-            log.warning("a run of the schedule %s cannot be followed: %s", name, error.message)
-            return
         known = self._progress.get(name)
         latest = next((one for one in known.runs if one.key == run.key), None) if known else None
         if known and latest and latest.is_open and seen != latest:
-            try:
-                await self._keep(name, known.with_run(seen))
-            except Unavailable as error:
-                log.warning("a run of the schedule %s is not kept: %s", name, error.message)
+            await self._keep(name, known.with_run(seen))
 
     async def _keep(self, name: str, known: ScheduleProgress, *, quiet: bool = False) -> None:
         before = self._progress.get(name)
@@ -317,3 +326,13 @@ class ScheduleService:
 def _make_key(name: str, due: Timestamp) -> str:
     """Return the key of a run; a caller's ``Idempotency-Key`` never has this form."""
     return f"schedule {name} {due}"
+
+
+def _give_back(known: ScheduleProgress, now: Timestamp) -> ScheduleProgress:
+    """Undo the decision of a run that was never begun: its time was missed."""
+    run = known.begun
+    assert run
+    if run.cause == "hand":
+        return known.with_run(replace(run, state="skipped", ended_at=now, note=LOST))
+    before = format_iso(parse_iso(run.due) - timedelta(seconds=1))
+    return replace(known, begun=None, considered=before)

@@ -72,6 +72,11 @@ class ScheduleFile:
         await self.file.ensure_current()
         return self.file.current
 
+    @property
+    def is_complete(self) -> bool:
+        """False where schedules may be missing: the file as it is now is not valid."""
+        return not self.file.problems
+
     async def add(self, schedule: Schedule, version: str | None = None) -> tuple[Schedule, ...]:
         """Append a schedule; return all. ``Conflict``: its name is taken, or the file is invalid.
 

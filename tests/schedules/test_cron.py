@@ -102,6 +102,15 @@ def test_a_long_outage_of_a_frequent_schedule_is_not_counted_to_its_end() -> Non
     assert (due.at, due.earlier, due.late) == ("2026-01-01T00:00:00.000Z", MOST_COUNTED, False)
 
 
+def test_of_very_many_missed_firings_the_latest_is_found_however_long_ago_it_was() -> None:
+    """So that there is one run for all of them."""
+    office = make("*/2 9-17 * * 1-5")
+    due = find_due(office, "2026-01-01T00:00:00.000Z", "2026-02-02T08:00:00.000Z")
+    assert due
+    assert (due.at, due.earlier, due.late) == ("2026-01-30T17:58:00.000Z", MOST_COUNTED, True)
+    assert find_due(office, due.at, "2026-02-02T08:00:00.000Z") is None
+
+
 @given(
     cron=st.sampled_from(["*/7 * * * *", "15 */3 * * *", "30 2 * * *", "0 0 1 * *", "5 4 * * 0"]),
     zone=st.sampled_from(["UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe"]),

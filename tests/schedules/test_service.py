@@ -251,6 +251,49 @@ class DyingStore(ProgressFile):
         super().save(schedules)
 
 
+class FailingStore(ProgressFile):
+    """A disk that takes nothing while it is ``full``."""
+
+    full = False
+
+    def save(self, schedules):
+        if self.full:
+            raise Unavailable("full")
+        super().save(schedules)
+
+
+async def test_a_run_whose_end_cannot_be_kept_is_ended_once_it_can(layout, monkeypatch):
+    """Otherwise it would be under way for ever, and each later run be skipped because of it."""
+    monkeypatch.setattr(module, "RETRY_SECONDS", 0.01)
+    write(layout, f"{NIGHTLY}, paused: true}}")
+    store = FailingStore(layout)
+    async with serving(layout, store=store) as daemon:
+        daemon.engine.go.clear()
+        run = await daemon.schedules.run_now("nightly")
+        await daemon.wait_for_states("running")
+        store.full = True
+        daemon.engine.go.set()
+        await until(lambda: not daemon.services.chats.get_summary(run.chat).working)
+        await until(lambda: daemon.schedules._unfollowed)
+        assert daemon.list_runs()[0].is_open
+        store.full = False
+        await daemon.wait_for_states("completed")
+
+
+async def test_a_file_that_is_not_valid_at_the_start_loses_no_history(layout):
+    write(layout, f"{NIGHTLY}, missed: once}}")
+    async with serving(layout) as daemon:
+        await daemon.move(3 * HOUR)
+        await daemon.wait_for_states("completed")
+    write(layout, NIGHTLY)
+    async with serving(layout, 40 * HOUR) as daemon:
+        await daemon.move(0)
+        write(layout, f"{NIGHTLY}, missed: once}}")
+        await daemon.move(0)
+        runs = await daemon.wait_for_states("completed", "completed")
+        assert [run.cause for run in runs] == ["due", "missed"]
+
+
 @pytest.mark.parametrize("writes", range(6))
 @pytest.mark.parametrize("same_chat", [False, True])
 async def test_wherever_the_daemon_is_killed_a_firing_is_run_once(
