@@ -8,7 +8,7 @@ from agentd.app.gateway import ModelGateway
 from agentd.core.clock import Clock
 from agentd.core.events import EventBus
 from agentd.core.tasks import cancel_task
-from agentd.gateway.alerts.model import AlertRules
+from agentd.gateway.alerts.model import AlertRules, AlertTarget
 from agentd.gateway.alerts.monitor import AlertMonitor
 from agentd.gateway.alerts.sender import AlertSender, BotNotifier
 from agentd.gateway.alerts.service import AlertService
@@ -47,7 +47,7 @@ class AlertsComponent:
         self.service = AlertService(
             AlertFile(layout),
             self._sender,
-            lambda: self.file.current,
+            self._get_targets,
             clock,
             lambda: bus.publish(GatewayAlertUpdate(self.service.count_firing())),
         )
@@ -76,6 +76,11 @@ class AlertsComponent:
         await self.file.stop()
         await self.service.stop()
         await self._sender.close()
+
+    def _get_targets(self) -> Mapping[str, AlertTarget] | None:
+        """Return the targets; None where nobody knows them, since the file was never valid."""
+        targets = self.file.current
+        return None if self.file.problems and not targets else targets
 
     def _on_file_changed(self) -> None:
         self._gateway.log_edit(self.file)

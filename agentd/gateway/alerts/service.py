@@ -41,7 +41,7 @@ class Sender(Protocol):
 
 
 class AlertService:
-    """The alerts. ``get_targets`` returns the targets by name.
+    """The alerts. ``get_targets`` returns the targets by name; None: their file was never valid.
 
     ``on_change`` is called when alerts have changed, once that is on disk.
     """
@@ -50,7 +50,7 @@ class AlertService:
         self,
         store: AlertStore,
         sender: Sender,
-        get_targets: Callable[[], Mapping[str, AlertTarget]],
+        get_targets: Callable[[], Mapping[str, AlertTarget] | None],
         clock: Clock,
         on_change: Callable[[], None] = lambda: None,
     ) -> None:
@@ -104,9 +104,15 @@ class AlertService:
             await self._save()
 
     def on_targets_changed(self) -> None:
-        """Follow the targets; without an enabled one, nothing fires."""
+        """Follow the targets; without an enabled one, nothing fires.
+
+        While nobody knows whether a target is gone, what it is to be told is kept.
+        """
         targets = self._get_targets()
-        self._is_active = any(target.enabled for target in targets.values())
+        self._is_active = any(target.enabled for target in (targets or {}).values())
+        if targets is None:
+            return
+        self._woken.set()
         changed = self._outbox.retain_targets(targets)
         if not self._is_active and any(self.firing):
             self.firing, changed = FiringTopics(), True
@@ -158,7 +164,7 @@ class AlertService:
         """Add the alert of a change, and keep what changed."""
         if change:
             alert = self._make_alert(change.topic, text, change)
-            self._outbox.add(alert, self._get_targets().values())
+            self._outbox.add(alert, (self._get_targets() or {}).values())
         self._note_change()
 
     def _make_alert(self, topic: AlertTopic, text: str, change: AlertChange | None = None) -> Alert:
@@ -195,6 +201,8 @@ class AlertService:
             return SAVE_AGAIN_SECONDS
         if self._sending:  # the end of a delivery wakes the worker; more may be due meanwhile
             return SAVE_AGAIN_SECONDS
+        if not self._get_targets():
+            return None
         wait = self._outbox.count_seconds_to_next(self._clock.now())
         return None if wait is None else max(wait, 0.01)
 
@@ -210,7 +218,7 @@ class AlertService:
         self._on_change()
 
     def _start_deliveries(self) -> None:
-        targets = self._get_targets()
+        targets = self._get_targets() or {}
         for alert, delivery in self._outbox.iter_due(self._clock.now()):
             if delivery.target not in self._sending and delivery.target in targets:
                 self._sending.add(delivery.target)

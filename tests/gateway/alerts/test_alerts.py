@@ -4,14 +4,18 @@ import json
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import openai
 import pytest
 
+from agentd.core.clock import format_iso
 from agentd.gateway.alerts import monitor
-from agentd.gateway.alerts.store import AlertFile
+from agentd.gateway.alerts.model import Alert, AlertDelivery
+from agentd.gateway.alerts.states import FiringTopic
+from agentd.gateway.alerts.store import AlertFile, AlertsJson
 from agentd.gateway.channels import balances
 from agentd.storage.checksummed_json import encode_checksummed
 from tests.bots.bot_api import REVOKED, TOKEN, USER, BotApi
@@ -34,6 +38,7 @@ FREE = Answer((Say("well"),), Tokens(input=10, output=10))
 """Costs next to nothing."""
 GITHUB = "ghp_" + "Ab3dEf6hIj" * 3 + "Kl9mNo"
 ERROR = Refuse(500, "internal error")
+NOW = format_iso(datetime.now(UTC))
 
 
 @pytest.fixture(autouse=True)
@@ -283,6 +288,35 @@ def test_kill_9_between_the_event_and_its_delivery_loses_nothing(
     (done,) = AlertFile(told.layout).load().alerts
     assert done.deliveries[0].state == "delivered"
     assert done.deliveries[0].answer == "204"
+
+
+def test_a_file_of_targets_that_is_not_valid_at_the_start_loses_no_alert(
+    told: GatewaySetup, receiver: AlertReceiver
+) -> None:
+    """What a target has not accepted yet is sent once the file is valid again."""
+    told.write()
+    with Serving(told.folder):
+        pass
+    waits = AlertDelivery(target="ops", attempts=1, not_before="2026-01-01T00:00:00.000Z")
+    text = 'The channel "chat" failed.'
+    alert = Alert(
+        id="alert_1", at=NOW, kind="channel_down", subject="chat", text=text, deliveries=(waits,)
+    )
+    firing = FiringTopic("channel_down", "chat", NOW)
+    AlertFile(told.layout).save(AlertsJson(firing=(firing,), alerts=(alert,)))
+    path = Path(told.layout.alert_targets)
+    content = path.read_text()
+    path.write_text(f"{content}]")
+    with (
+        Serving(told.folder, environ={"PROXY_APP_HASH": HASH}) as daemon,
+        closing(manage(daemon)) as manager,
+    ):
+        (shown,) = manager.get("/api/agent/alerts")["items"]
+        assert [one["state"] for one in shown["deliveries"]] == ["pending"]
+        path.write_text(content)
+        wait_until_delivered(manager)
+        assert [one["subject"] for one in manager.get("/api/agent/alerts")["firing"]] == ["chat"]
+    wait_for_kinds(receiver, ("channel_down", "firing"))
 
 
 def test_a_soft_limit_is_told_once_though_kill_9_came_between_the_booking_and_the_alert(
