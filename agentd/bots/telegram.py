@@ -216,12 +216,14 @@ def _convert_update(update: "Update") -> IncomingUpdate:
     message = update.message
     if message is None or message.from_user is None:
         return IncomingUpdate(update.update_id)
+    attachment = _find_attachment(message)
+    caption = message.caption if attachment else ""  # without its file it means something else
     return IncomingUpdate(
         update.update_id,
         message.chat.id,
         message.from_user.id,
-        text=message.text or message.caption or "",
-        attachment=_find_attachment(message),
+        text=message.text or caption or "",
+        attachment=attachment,
     )
 
 
@@ -233,4 +235,7 @@ def _find_attachment(message: "Message") -> Attachment | None:
     if message.photo:
         photo = message.photo[-1]  # the largest
         return Attachment(photo.file_id, "photo", "photo.jpg", photo.file_size or 0)
+    file = message.document
+    if file and (file.mime_type or "").startswith("image/"):  # a picture sent as it is
+        return Attachment(file.file_id, "photo", file.file_name or "photo", file.file_size or 0)
     return None

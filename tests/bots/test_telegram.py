@@ -290,6 +290,27 @@ def test_a_photo_is_put_where_the_agent_sees_it(tmp_path: Path, api: BotApi) -> 
         assert (tmp_path / prompt.rpartition(": ")[2]).read_bytes() == png
 
 
+def test_a_picture_that_is_sent_as_a_file_is_taken_and_any_other_file_is_refused(
+    tmp_path: Path, api: BotApi
+) -> None:
+    """What is said of a file means nothing to the agent without it."""
+    configure(tmp_path, api)
+    png = b"\x89PNG\r\n\x1a\n" + bytes(100)
+    api.files["plan"] = png
+    file = {"file_unique_id": "u", "file_size": 108}
+    plan = {"file_id": "plan", "file_name": "der Plan.png", "mime_type": "image/png", **file}
+    log = {"file_id": "log", "file_name": "a.log", "mime_type": "text/plain", **file}
+    with Serving(tmp_path) as daemon:
+        api.say(document=log, caption="Why does it fail?")
+        until(api.list_texts)
+        assert "photos are understood" in api.list_texts()[0]
+        api.say(document=plan, caption="Build this")
+        until(lambda: list_prompts(daemon))
+        (prompt,) = list_prompts(daemon)
+        assert prompt.startswith("Build this\n\nThe picture: ")
+        assert (tmp_path / prompt.rpartition(": ")[2]).read_bytes() == png
+
+
 def test_a_file_that_is_gone_or_no_picture_is_reported(tmp_path: Path, api: BotApi) -> None:
     configure(tmp_path, api)
     api.files["text"] = b"#!/bin/sh\n"
