@@ -35,6 +35,8 @@ class AuthServices(NamedTuple):
     management_keys: ManagementKeyRepository
     on_sessions_end: list[Callable[[frozenset[str]], None]]
     """Called with the ids of logins that have ended."""
+    on_keys_change: list[Callable[[frozenset[str]], None]]
+    """Called when API keys have changed, with the names of those that are no longer valid."""
 
 
 async def build_auth(
@@ -46,18 +48,19 @@ async def build_auth(
 ) -> AuthServices:
     """Build the key and session services; revoked keys and sessions are disconnected."""
     clock = SystemClock()
+    on_keys_change: list[Callable[[frozenset[str]], None]] = [connections.close_keys]
 
-    def on_keys_change(lost: frozenset[str]) -> None:
-        connections.close_keys(lost)
+    def apply_keys(lost: frozenset[str]) -> None:
+        for listener in on_keys_change:
+            listener(lost)
         bus.publish(KeysUpdate(keys.key_names))
 
     keys = KeyService(
-        KeyFile(layout, AccessKeyFile(layout)), clock, settings.agent_api_key, on_keys_change
+        KeyFile(layout, AccessKeyFile(layout)), clock, settings.agent_api_key, apply_keys
     )
     await keys.start()
     stack.push_async_callback(keys.stop)
 
-    no_users: tuple[User, ...] = ()
     user_file = UserFile(layout)
 
     on_sessions_end: list[Callable[[frozenset[str]], None]] = [connections.close_sessions]
@@ -69,7 +72,7 @@ async def build_auth(
     def on_users_change() -> None:
         sessions.apply_users()
 
-    users = WatchedFile(layout.users, user_file.load, no_users, on_users_change)
+    users = WatchedFile[tuple[User, ...]](layout.users, user_file.load, (), on_users_change)
     stack.push_async_callback(users.stop)
     admin = get_administrator(settings)
     by_code = get_code_user(settings.proxy_app_hash, admin)
@@ -91,7 +94,9 @@ async def build_auth(
     management_keys.on_revoked(connections.close_management_keys)
     await management_keys.start()
     stack.push_async_callback(management_keys.stop)
-    return AuthServices(keys, sessions, users, user_file, access, management_keys, on_sessions_end)
+    return AuthServices(
+        keys, sessions, users, user_file, access, management_keys, on_sessions_end, on_keys_change
+    )
 
 
 def report_problems(

@@ -70,6 +70,10 @@ class ActiveRequest(Protocol):
         """End a request that reads with one of these management keys, which are revoked."""
         ...
 
+    def end_refused_read(self) -> None:
+        """Answer 401 to a request that waits to read with an API key that is no longer valid."""
+        ...
+
     def interrupt(self, error: AgentdError) -> None:
         """Cancel the request; answer ``error`` if the response has not started yet."""
         ...
@@ -131,6 +135,11 @@ class ServerContext:
         """End the requests of these management keys, which are no longer valid."""
         for request in list(self.active_requests.values()):
             request.cancel_management_keys(names)
+
+    def end_refused_reads(self) -> None:
+        """End the requests that wait to read with API keys that are no longer valid."""
+        for request in list(self.active_requests.values()):
+            request.end_refused_read()
 
     def get_date(self) -> str:
         """Return the value of the ``Date`` header; it is formatted once a second."""

@@ -167,6 +167,21 @@ class RequestHandler(MessageHandler):
         if request.caller.kind == "management" and request.caller.name in names:
             self.interrupt(Unauthorized("The management key is no longer valid"))
 
+    def end_refused_read(self) -> None:
+        """Answer 401 to a request that waits to read with an API key that is no longer valid.
+
+        Live connections, and streams that have started, are ended by their endpoints.
+        """
+        request = self._request
+        if request is None or request.method not in ("GET", "HEAD") or self._writer.has_started:
+            return
+        if request.caller.kind != "key" or self._head.group is RouteGroup.LIVE:
+            return
+        try:
+            self._head.authenticate()
+        except AgentdError as error:
+            self.interrupt(error)
+
     def interrupt(self, error: AgentdError) -> None:
         """Cancel the request; answer ``error`` if the response has not started yet."""
         if self._task and not self._task.done():

@@ -2,12 +2,14 @@
 
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import pytest
 from tornado.httputil import HTTPHeaders, RequestStartLine
 
 from agentd.auth.key_service import KeyFileContents
+from agentd.chats.service import ChatService
+from agentd.chats.state import ChatSummary
 from agentd.http.request_handler import RequestHandler
 from tests.live.hub.support import HUB, delete_by_hand
 from tests.support.daemon import (
@@ -17,6 +19,7 @@ from tests.support.daemon import (
     build_request,
     parse_replies,
     read_journals,
+    until,
 )
 
 UPGRADE = (
@@ -124,3 +127,33 @@ def test_in_the_very_turn_of_the_loop_before_a_stream_begins(
     with socket.create_connection(("127.0.0.1", daemon.port), timeout=PATIENCE) as connection:
         connection.sendall(build_request("GET", path, *lines, key=key))
         assert read_reply(connection).status == 401
+
+
+@pytest.mark.parametrize("revoked", [True, False])
+def test_while_it_waits_for_a_chat(
+    daemon: Serving, monkeypatch: pytest.MonkeyPatch, *, revoked: bool
+) -> None:
+    """Specification 5.3; the requests of all other keys wait on."""
+    daemon.engine.hold()
+    chat = daemon.client().create_chat(prompt="work")
+    waits = threading.Event()
+    wait = ChatService.wait_until_idle
+
+    def note(self: ChatService, chat_id: int, seconds: float) -> Awaitable[ChatSummary]:
+        waits.set()
+        return wait(self, chat_id, seconds)
+
+    monkeypatch.setattr(ChatService, "wait_until_idle", note)
+    key = daemon.new_key("lost" if revoked else "kept")
+    other = daemon.new_key("gone")
+    with socket.create_connection(("127.0.0.1", daemon.port), timeout=PATIENCE) as connection:
+        path = f"/api/remote/chats/{chat}/status?wait=60"
+        connection.sendall(build_request("GET", path, key=key))
+        assert waits.wait(PATIENCE)
+        delete_by_hand(daemon.layout, "lost" if revoked else "gone")
+        if not revoked:
+            until(lambda: daemon.client(other).get("/api/remote/bots").status == 401)
+            daemon.engine.release()
+        answer = read_reply(connection)
+    daemon.engine.release()
+    assert answer.status == (401 if revoked else 200)
