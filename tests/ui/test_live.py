@@ -5,7 +5,7 @@ from pathlib import Path
 
 from agentd.agent.engine import Question, ReplyCompleted, ReplyDelta
 from tests.support.daemon import Serving, until
-from tests.ui.support import Person, TalkingEngine, get_service_worker, person
+from tests.ui.support import Person, TalkingEngine, get_service_worker, hold_requests, person
 
 from playwright.sync_api import Browser, Page, Route, expect  # isort: skip
 
@@ -118,6 +118,21 @@ def test_a_stream_that_breaks_in_the_middle_of_a_reply_loses_and_doubles_nothing
     talking.say(prompt, ReplyCompleted("one two three"))
     expect(page.locator(".prose", has_text="one two three")).to_have_count(1)
     expect(page.locator(".growing")).to_have_count(0)
+
+
+def test_a_connection_over_which_nothing_comes_any_more_is_told(ada: Person, site: Serving) -> None:
+    """Row 16: neither the daemon nor the network says so, as when its machine sleeps."""
+    ada.context.clock.install()
+    page = ada.open(f"/{site.client().create_chat(title='Silence')}")
+    expect(page.locator(".foot small")).to_contain_text("live")
+    held = hold_requests(page, "**/api/events*")
+    page.clock.run_for(26_000)
+    until(lambda: page.evaluate("1") and held)
+    page.clock.run_for(3_000)
+    expect(page.get_by_text("agentd does not answer · trying again")).to_be_visible()
+    held[0].continue_()
+    expect(page.locator(".banner")).to_have_count(0)
+    expect(page.locator(".foot small")).to_contain_text("live")
 
 
 def test_the_same_chat_in_two_browsers_agrees(browser: Browser, ada: Person, site: Serving) -> None:

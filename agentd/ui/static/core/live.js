@@ -253,7 +253,10 @@ function remember(event) {
 
 function watch() {
   clearTimeout(watchdog);
-  watchdog = setTimeout(open, SILENCE);
+  watchdog = setTimeout(() => {
+    setState("lost");
+    open();
+  }, SILENCE);
 }
 
 function close() {
