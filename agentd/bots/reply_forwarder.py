@@ -123,7 +123,7 @@ class ReplyForwarder:
         except NotFound:
             return
         except Unavailable:
-            if self._services.chats.get_summary(link.chat).damage:
+            if self._services.is_damaged(link.chat):
                 return
             raise
 

@@ -9,6 +9,7 @@ from agentd.bots.state import BotState
 from agentd.chats.approval import Approval
 from agentd.chats.service import ChatService
 from agentd.core.clock import Clock
+from agentd.core.errors import NotFound, Unavailable
 from agentd.core.events import EventBus
 from agentd.models.program_state import ProgramMode
 
@@ -73,3 +74,12 @@ class BotServices(Struct, frozen=True):
     """The known modes of a model's program; of the default model's for an empty name."""
     transcriber: Transcriber | None = None
     uploads: Uploads | None = None
+
+    def is_damaged(self, chat_id: int) -> bool:
+        """Return whether a chat is damaged, so that what failed in it will fail again."""
+        try:
+            return bool(self.chats.get_summary(chat_id).damage)
+        except NotFound:
+            return False
+        except Unavailable:
+            return True

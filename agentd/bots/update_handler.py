@@ -76,6 +76,16 @@ class UpdateHandler:
             return Reply(replies.escape_markdown(error.message), error.message)
 
     async def _execute(self, instruction: Instruction, update: IncomingUpdate) -> Reply:
+        """Execute an instruction; what a damaged chat refuses is not tried for ever."""
+        try:
+            return await self._execute_once(instruction, update)
+        except Unavailable as error:
+            if not self._services.is_damaged(getattr(instruction, "chat", 0)):
+                raise
+            text = f"{error.message}. Try /new"
+            return Reply(replies.escape_markdown(text), text)
+
+    async def _execute_once(self, instruction: Instruction, update: IncomingUpdate) -> Reply:
         match instruction:
             case BeginChat(prompt):
                 reply = await self._begin_chat(prompt, update)

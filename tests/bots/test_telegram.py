@@ -20,6 +20,7 @@ from tests.support.daemon import Engine, Serving, read_journals, until
 from tests.support.ports import find_free_port
 
 BOT = "helper"
+OTHER_USER = USER + 1
 
 
 @pytest.fixture(autouse=True)
@@ -557,3 +558,23 @@ def test_a_bot_begins_changes_and_ends_with_its_file(tmp_path: Path, api: BotApi
         until(lambda: api.list_texts() == ["echo: still there?"])
         path.unlink()
         until(lambda: daemon.client().get("/api/remote/bots")["bots"] == [])
+
+
+def test_a_chat_that_cannot_be_read_holds_up_no_other_conversation(
+    tmp_path: Path, api: BotApi
+) -> None:
+    configure(tmp_path, api, users=[USER, OTHER_USER])
+    with Serving(tmp_path) as daemon:
+        api.say("one")
+        until(lambda: api.list_texts() == ["echo: one"])
+        journal = Path(daemon.layout.get_journal_path(1))
+    journal.write_bytes(b"x" + journal.read_bytes())
+    with Serving(tmp_path) as daemon:
+        for command in ("/status", "/mode plan", "/approve", "/chat 1", "more"):
+            count = len(api.list_texts())
+            api.say(command)
+            until(lambda: len(api.list_texts()) > count)  # noqa: B023 - called at once
+        assert set(api.list_texts()[1:]) == {"Chat 1 cannot be read. Try /new"}
+        api.say("two", OTHER_USER)
+        until(lambda: api.list_texts(OTHER_USER) == ["echo: two"])
+        assert get_bot(daemon)["pollingError"] is None
