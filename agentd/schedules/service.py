@@ -164,6 +164,7 @@ class ScheduleService:
 
     async def _check(self) -> float | None:
         """Begin what is due; return the seconds until the next look, None: after a change."""
+        now = self._clock.now()  # the time that all are decided at, however long that takes
         listed = await self._book.get_schedules()
         async with self._working:
             if self._book.is_complete:
@@ -172,7 +173,7 @@ class ScheduleService:
             for schedule in listed:
                 await self._anchor(schedule)
                 if not schedule.paused:
-                    await self._decide(schedule)
+                    await self._decide(schedule, now)
         if self._unfollowed:
             return RETRY_SECONDS
         active = [(one, self._progress[one.name].considered) for one in listed if not one.paused]
@@ -183,8 +184,7 @@ class ScheduleService:
         return min(max(left.total_seconds(), 0.0), LONGEST_SLEEP)
 
     async def _forget_others(self, listed: Iterable[Schedule]) -> None:
-        names = {one.name for one in listed}
-        gone = [name for name in self._progress if name not in names]
+        gone = self._progress.keys() - {one.name for one in listed}
         if gone:
             for name in gone:
                 del self._progress[name]
@@ -200,8 +200,8 @@ class ScheduleService:
         runs = known.runs if known else ()
         await self._keep(schedule.name, ScheduleProgress(schedule.timing, now, None, runs))
 
-    async def _decide(self, schedule: Schedule) -> None:
-        known, now = self._progress[schedule.name], self._clock.now()
+    async def _decide(self, schedule: Schedule, now: Timestamp) -> None:
+        known = self._progress[schedule.name]
         due = await asyncio.to_thread(find_due, schedule, known.considered, now)
         if due is None:
             return

@@ -275,9 +275,26 @@ async def test_a_run_whose_end_cannot_be_kept_is_ended_once_it_can(layout, monke
         daemon.engine.go.set()
         await until(lambda: not daemon.services.chats.get_summary(run.chat).working)
         await until(lambda: daemon.schedules._unfollowed)
-        assert daemon.list_runs()[0].is_open
         store.full = False
         await daemon.wait_for_states("completed")
+
+
+async def test_what_is_due_at_the_same_time_is_not_missed_though_the_disk_is_slow(layout):
+    class SlowStore(ProgressFile):
+        def save(self, schedules):
+            super().save(schedules)
+            daemon.services.clock.move(20)
+
+    names = ["a", "b", "c", "d"]
+    lines = [f"- {{name: {name}, cron: '0 3 * * *', prompt: x}}" for name in names]
+    write(layout, "\n".join(["schedules:", *lines]))
+    async with serving(layout):
+        pass
+    async with serving(layout, HOUR, store=SlowStore(layout)) as daemon:
+        await daemon.move(2 * HOUR)
+        for name in names:
+            (run,) = daemon.list_runs(name)
+            assert (run.cause, run.state) != ("missed", "skipped")
 
 
 async def test_a_file_that_is_not_valid_at_the_start_loses_no_history(layout):
