@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Self
 
+from agentd.core.errors import Unauthorized
 from agentd.http.connections import ConnectionRegistry
 from agentd.http.request import Request
 
@@ -26,6 +27,7 @@ class StreamSignal:
 
     def __init__(self) -> None:
         self.ended = False
+        self._refusal = ""
         self._task = asyncio.current_task()
         self._woken = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
@@ -46,14 +48,19 @@ class StreamSignal:
         """Let the task look again."""
         self._woken.set()
 
-    def end(self, _reason: str = "") -> None:
+    def end(self, refusal: str = "") -> None:
         """End the stream with its last message, or by cancelling when that takes too long."""
         if self.ended:
             return
-        self.ended = True
+        self.ended, self._refusal = True, refusal
         self._woken.set()
         if self._task:
             self._timer = asyncio.get_running_loop().call_later(CLOSE_SECONDS, self._task.cancel)
+
+    def check_caller(self) -> None:
+        """Raise ``Unauthorized`` once the stream was ended because its key is no longer valid."""
+        if self._refusal:
+            raise Unauthorized(self._refusal)
 
     async def wait(self, seconds: float) -> bool:
         """Return True once woken or ended, False after ``seconds``."""

@@ -88,7 +88,8 @@ class ChatWaiter:
 
         The first sign comes before anything is waited for: the client's answer begins with it.
         ``decide`` records the answer to a question of the chat. Raises ``NotFound`` and
-        ``Unavailable`` for a chat that cannot be read.
+        ``Unavailable`` for a chat that cannot be read, and ``Unauthorized`` once the client's key
+        is no longer valid.
         """
         dialogue = _Dialogue(call, signal, decide)
         now = asyncio.get_running_loop().time
@@ -99,6 +100,7 @@ class ChatWaiter:
             if not self._chats.is_idle(call.chat_id):
                 yield None
             while True:
+                signal.check_caller()
                 for note in _take(notes, call.progress_token):
                     yield _make_progress(call.progress_token, next(numbers), note)
                 questions = await self._list_questions(call.chat_id)
@@ -114,6 +116,7 @@ class ChatWaiter:
                     break
                 if not await signal.wait(min(left, self._keep_alive)):
                     yield None
+            signal.check_caller()
             for note in _take(notes, call.progress_token):  # what came while it was looked at
                 yield _make_progress(call.progress_token, next(numbers), note)
             for message in dialogue.withdraw():

@@ -530,7 +530,9 @@ def test_streams_end_with_their_key(house: Serving, connect: Connect, revision: 
         stream = mcp.listen()
     house.client().delete(f"/api/keys/{name}")
     list(stream)
-    list(waiting)
+    *_, last = waiting
+    assert last["result"]["isError"]
+    assert "structuredContent" not in last["result"]
     assert mcp.call("tools/list").status == 401
     house.engine.release()
 
