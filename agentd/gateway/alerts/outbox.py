@@ -67,17 +67,14 @@ class AlertOutbox:
         return added
 
     def iter_due(self, now: Timestamp) -> Iterator[tuple[Alert, AlertDelivery]]:
-        """Yield what is to be sent now; of one topic, only the first to each target."""
-        seen = set()
-        for alert, delivery in self._iter_pending():
-            place = (delivery.target, alert.topic)
-            if place not in seen and _count_seconds_left(delivery, now) <= 0:
+        """Yield what is to be sent now."""
+        for alert, delivery in self._iter_first():
+            if _count_seconds_left(delivery, now) <= 0:
                 yield alert, delivery
-            seen.add(place)
 
     def count_seconds_to_next(self, now: Timestamp) -> float | None:
         """Return the seconds until something is due; None: nothing is pending."""
-        waits = (_count_seconds_left(one, now) for _, one in self._iter_pending())
+        waits = (_count_seconds_left(one, now) for _, one in self._iter_first())
         return min(waits, default=None)
 
     def record_attempt(
@@ -138,6 +135,15 @@ class AlertOutbox:
         if last.state == alert.state and alert.kind not in EVENTS:
             return structs.replace(made, state="skipped", answer=_KNOWN)
         return structs.replace(made, not_before=free_at)
+
+    def _iter_first(self) -> Iterator[tuple[Alert, AlertDelivery]]:
+        """Yield what is pending; of one topic, only the first to each target."""
+        seen = set()
+        for alert, delivery in self._iter_pending():
+            place = (delivery.target, alert.topic)
+            if place not in seen:
+                seen.add(place)
+                yield alert, delivery
 
     def _iter_pending(self) -> Iterator[tuple[Alert, AlertDelivery]]:
         for alert in tuple(self._alerts.values()):

@@ -181,3 +181,16 @@ def test_a_clock_that_is_put_back_delays_nothing_for_days():
     outbox.add(make_alert(1, clock.now()), [OPS])
     earlier = format_iso(parse_iso(clock.now()) - timedelta(days=300))
     assert [alert.id for alert, _ in outbox.iter_due(earlier)] == ["a1"]
+
+
+def test_what_waits_behind_another_message_is_not_due_before_it() -> None:
+    """Otherwise the daemon would look again at once, for as long as the target is down."""
+    outbox, clock = AlertOutbox(), FrozenClock()
+    outbox.add(make_alert(1, clock.now()), [OPS])
+    assert send_due(outbox, clock, FAILED) == ["a1"]
+    clock.move(1)
+    outbox.add(make_alert(2, clock.now(), "resolved"), [OPS])
+    assert send_due(outbox, clock) == []
+    assert outbox.count_seconds_to_next(clock.now()) == RETRY_SECONDS[0] - 1
+    outbox.add(make_alert(3, clock.now(), subject="two"), [OPS])
+    assert outbox.count_seconds_to_next(clock.now()) == 0
