@@ -1,6 +1,6 @@
 """Schedules and their runs: types and rules, without I/O."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -119,6 +119,20 @@ class ScheduleProgress(Struct, frozen=True):
         runs = (*others[:index], run, *others[index:])[-RUNS_KEPT:]
         begun = None if self.begun and self.begun.key == run.key else self.begun
         return replace(self, begun=begun, runs=runs)
+
+
+def keep_listed(
+    progress: Mapping[str, ScheduleProgress],
+    listed: Iterable[Schedule],
+    renamed: Mapping[str, str],
+) -> dict[str, ScheduleProgress]:
+    """Return the progress of the schedules that there are, also of those with another name now."""
+    names = {one.name for one in listed}
+    kept = {name: known for name, known in progress.items() if name in names}
+    for name, known in progress.items():
+        if name not in names and (new := renamed.get(name)) in names:
+            kept.setdefault(new, known)
+    return kept
 
 
 def judge_run(run: ScheduleRun, chat: Chat, before: Decimal | None, now: Timestamp) -> ScheduleRun:

@@ -8,6 +8,7 @@ begun: it is neither begun twice nor, with ``missed: once``, forgotten.
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from datetime import timedelta
 from decimal import Decimal
 from typing import Protocol
@@ -29,6 +30,7 @@ from agentd.schedules.model import (
     ScheduleRun,
     find_index,
     judge_run,
+    keep_listed,
 )
 from agentd.schedules.run_prompts import RunPrompts
 
@@ -56,6 +58,11 @@ class ScheduleStore(Protocol):
     @property
     def is_complete(self) -> bool:
         """False where schedules may be missing, since their file is not valid."""
+        ...
+
+    @property
+    def renamed(self) -> dict[str, str]:
+        """The schedules that were given another name: the old one and the new."""
         ...
 
 
@@ -157,10 +164,9 @@ class ScheduleService:
             except AgentdError as error:
                 log.warning("the schedules wait: %s", error.message)
                 seconds = RETRY_SECONDS
-            try:
-                await asyncio.wait_for(self._changed.wait(), seconds)
-            except TimeoutError:
-                continue
+            with suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await self._changed.wait()
 
     async def _check(self) -> float | None:
         """Begin what is due; return the seconds until the next look, None: after a change."""
@@ -184,11 +190,11 @@ class ScheduleService:
         return min(max(left.total_seconds(), 0.0), LONGEST_SLEEP)
 
     async def _forget_others(self, listed: Iterable[Schedule]) -> None:
-        gone = self._progress.keys() - {one.name for one in listed}
-        if gone:
-            for name in gone:
-                del self._progress[name]
+        known = keep_listed(self._progress, listed, self._book.renamed)
+        if known != self._progress:
+            self._progress = known
             await self._save()
+            self._bus.publish(SchedulesUpdate(""))
 
     async def _anchor(self, schedule: Schedule) -> None:
         """Begin to count from now on if the schedule is new, or its times were changed."""
@@ -312,7 +318,7 @@ class ScheduleService:
         try:
             await self._save()
         except AgentdError:
-            if before and self._progress[name] is known:
+            if before and self._progress.get(name) is known:
                 self._progress[name] = before
             raise
         if not quiet:

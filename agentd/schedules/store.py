@@ -61,6 +61,8 @@ class ScheduleFile:
     """
 
     def __init__(self, layout: Layout, changed: Callable[[], None] = lambda: None) -> None:
+        self.renamed: dict[str, str] = {}
+        """The schedules that were given another name here: the old one and the new."""
         self._layout = layout
         self._changing = asyncio.Lock()
         self.file: WatchedFile[tuple[Schedule, ...]] = WatchedFile(
@@ -98,6 +100,8 @@ class ScheduleFile:
         def change(listed: tuple[Schedule, ...], text: YamlEditor) -> tuple[Schedule, ...]:
             index = find_index(listed, name)
             require_unused_name(listed[:index] + listed[index + 1 :], schedule.name)
+            if name != schedule.name:
+                self.renamed[name] = schedule.name
             return _replace_entry(listed, text, index, schedule)
 
         return await self._change(change, version)

@@ -297,6 +297,33 @@ async def test_what_is_due_at_the_same_time_is_not_missed_though_the_disk_is_slo
             assert (run.cause, run.state) != ("missed", "skipped")
 
 
+@pytest.mark.parametrize("turns", range(6))
+async def test_a_change_at_the_moment_of_the_stop_does_not_hold_it_up(layout, turns):
+    write(layout, f"{NIGHTLY}}}")
+    async with asyncio.timeout(30), serving(layout) as daemon:
+        await until(lambda: daemon.schedules._changed._waiters)
+        daemon.schedules.on_changed()
+        for _ in range(turns):  # of the loop
+            await asyncio.sleep(0)
+
+
+async def test_a_schedule_with_another_name_keeps_its_history_and_one_that_is_gone_does_not(layout):
+    write(layout, f"{NIGHTLY}}}\n- {{name: gone, cron: '0 3 * * *', prompt: x}}")
+    async with serving(layout) as daemon:
+        daemon.engine.go.clear()
+        await daemon.move(3 * HOUR)
+        await daemon.wait_for_states("running")
+        before, _ = await daemon.book.get_schedules()
+        await daemon.book.change("nightly", module.replace(before, name="daily"))
+        await daemon.book.remove("gone")
+        await daemon.move(0)
+        daemon.engine.go.set()
+        await daemon.wait_for_states("completed", name="daily")
+        assert (daemon.list_runs(), daemon.list_runs("gone")) == ([], [])
+    async with serving(layout, 4 * HOUR) as daemon:
+        assert [run.state for run in daemon.list_runs("daily")] == ["completed"]
+
+
 async def test_a_file_that_is_not_valid_at_the_start_loses_no_history(layout):
     write(layout, f"{NIGHTLY}, missed: once}}")
     async with serving(layout) as daemon:
