@@ -150,7 +150,7 @@ function trashRow(row, { restore, deleteForGood }) {
   const { chat, deletedAt, restorableUntil } = row;
   const days = Math.max(0, Math.ceil((Date.parse(restorableUntil) - now()) / DAY));
   return el("li", { class: "trash-row", "data-chat": chat.chatId },
-    el("div", { class: "what" }, el("span", { class: "name" }, el("bdi", null, chat.title)),
+    el("div", { class: "what" }, el("span", { class: "name" }, chat.title),
       el("small", { title: fullTime(deletedAt) },
         `Deleted ${agoTime(deletedAt)} · ${chat.messageCount.toLocaleString("en")} ${chat.messageCount === 1 ? "message" : "messages"} · `,
         el("span", { class: days <= 3 ? "soon" : "" }, days === 1 ? "1 day left" : `${days} days left`))),

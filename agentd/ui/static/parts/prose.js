@@ -157,7 +157,7 @@ function plain(text) {
 }
 
 /**
- * Add what HTML from elsewhere may not bring: buttons that copy code, links that open outside.
+ * Add what HTML from elsewhere may not bring: buttons that copy code, links that open outside, the direction of lists.
  * @param {Element} node
  */
 function finish(node) {
@@ -165,6 +165,7 @@ function finish(node) {
     link.setAttribute("target", "_blank");
     link.setAttribute("rel", "noopener noreferrer");
   }
+  for (const part of node.querySelectorAll("ul, ol, blockquote, table")) part.setAttribute("dir", "auto");
   for (const block of node.querySelectorAll("pre")) {
     const code = block.querySelector("code");
     if (code) colour([code], /language-([\w+#-]+)/.exec(code.className)?.[1] ?? "");
