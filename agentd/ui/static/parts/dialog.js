@@ -1,4 +1,4 @@
-/** Dialogs: modal, closed by Escape, with the focus kept inside by the browser. */
+/** Dialogs: modal, closed by Escape unless a form was filled, with the focus kept inside by the browser. */
 
 import { el, icon } from "../core/el.js";
 import { detached } from "../core/signals.js";
@@ -21,16 +21,28 @@ export function openDialog(title, content, options = {}) {
       el("button", { class: "btn plain icon small", "aria-label": "Close", onclick: () => close() }, icon("close")));
     const [inside, end] = detached(() => el("div", { class: "inside" }, options.plain ? null : head, content(close)));
     dialog.append(inside);
+    dialog.addEventListener("input", ({ target }) => /** @type {HTMLInputElement} */ (target).form?.setAttribute("data-filled", ""));
+    const isFilled = () => dialog.querySelector("[data-filled]") !== null;
+    let keep = () => {};
+    const dismiss = async () => {
+      if (!isFilled() || await askWhetherToDiscard((closeQuestion) => (keep = closeQuestion))) close();
+    };
     let isPressedBeside = false; // a text that is selected with the mouse may end beside the dialog
     dialog.addEventListener("pointerdown", (event) => (isPressedBeside = event.target === dialog));
     dialog.addEventListener("click", (event) => {
-      if (event.target === dialog && isPressedBeside) close();
+      if (event.target === dialog && isPressedBeside) void dismiss();
     });
-    // Who goes back in the browser wants to leave it, as by Escape; over another page it would seem to be about that.
-    const dismiss = () => close();
-    addEventListener("popstate", dismiss);
+    dialog.addEventListener("cancel", (event) => {
+      if (event.target !== dialog || !isFilled()) return; // a field for files tells this, too
+      event.preventDefault();
+      void dismiss();
+    });
+    // Who goes back in the browser wants to leave it; over another page it would seem to be about that.
+    const leave = () => close();
+    addEventListener("popstate", leave);
     dialog.addEventListener("close", () => {
-      removeEventListener("popstate", dismiss);
+      removeEventListener("popstate", leave);
+      keep();
       dialog.remove();
       end();
       resolve(dialog.returnValue);
@@ -39,6 +51,20 @@ export function openDialog(title, content, options = {}) {
     dialog.showModal();
     /** @type {HTMLElement | null} */ (dialog.querySelector("[autofocus]"))?.focus();
   });
+}
+
+/**
+ * Ask whether what was typed into a form may be lost.
+ * @param {(close: () => void) => void} opened told how the question is closed
+ */
+async function askWhetherToDiscard(opened) {
+  const answer = await openDialog("Discard what you entered?", (close) => {
+    opened(() => close());
+    return [el("footer", null,
+      el("button", { class: "btn danger", onclick: () => close("yes") }, "Discard"),
+      el("button", { class: "btn main", autofocus: true, onclick: () => close() }, "Keep editing"))];
+  });
+  return answer === "yes";
 }
 
 /**

@@ -1,0 +1,77 @@
+"""Dialogs: what was typed into one is not lost by a slip."""
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.support.daemon import Serving
+from tests.ui.support import Person, hold_requests
+
+from playwright.sync_api import Locator, Page, expect  # isort: skip
+
+QUESTION = "Discard what you entered?"
+
+
+def press_escape(page: Page) -> None:
+    """Leave a dialog by the keyboard."""
+    page.keyboard.press("Escape")
+
+
+def click_beside(page: Page) -> None:
+    """Leave a dialog by the mouse."""
+    page.mouse.click(5, 5)
+
+
+LEAVE = pytest.mark.parametrize("leave", [press_escape, click_beside])
+
+
+def open_form(somebody: Person) -> tuple[Page, Locator]:
+    """Open a form."""
+    page = somebody.open("/settings/labels")
+    page.get_by_role("button", name="Add a label").first.click()
+    return page, page.get_by_role("dialog", name="Add a label")
+
+
+@LEAVE
+def test_a_filled_form_is_left_only_after_a_question(
+    ada: Person, leave: Callable[[Page], None]
+) -> None:
+    """Row 15."""
+    page, dialog = open_form(ada)
+    name = dialog.get_by_label("Name")
+    name.fill("urgent")
+    leave(page)
+    question = page.get_by_role("dialog", name=QUESTION)
+    expect(question.get_by_role("button", name="Keep editing")).to_be_focused()
+    leave(page)
+    expect(question).to_have_count(0)
+    expect(name).to_have_value("urgent")
+    leave(page)
+    question.get_by_role("button", name="Discard").click()
+    expect(page.get_by_role("dialog")).to_have_count(0)
+
+
+@LEAVE
+def test_a_form_that_was_not_filled_is_left_at_once(
+    ada: Person, leave: Callable[[Page], None]
+) -> None:
+    page, dialog = open_form(ada)
+    expect(dialog.get_by_label("Name")).to_be_focused()
+    leave(page)
+    expect(page.get_by_role("dialog")).to_have_count(0)
+
+
+def test_a_form_that_is_saved_meanwhile_takes_its_question_with_it(
+    ada: Person, site: Serving
+) -> None:
+    page, dialog = open_form(ada)
+    dialog.get_by_label("Name").fill("saved")
+    held = hold_requests(page, "**/api/chat-labels")
+    dialog.get_by_role("button", name="Add", exact=True).click()
+    press_escape(page)
+    expect(page.get_by_role("dialog", name=QUESTION)).to_be_visible()
+    (request,) = held
+    request.continue_()
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    names = [label["name"] for label in site.client().get("/api/chat-labels")["labels"]]
+    assert "saved" in names
