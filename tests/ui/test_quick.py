@@ -14,7 +14,7 @@ from tests.ui.support import (
 from tests.ui.test_chat import create_busy_chat
 from tests.ui.test_queue import refuse, take_held
 
-from playwright.sync_api import Locator, Page, Route, expect  # isort: skip
+from playwright.sync_api import APIResponse, Locator, Page, Route, expect  # isort: skip
 
 GRACE = 500
 """Milliseconds after which a click on a question counts."""
@@ -297,3 +297,46 @@ def test_the_command_that_was_chosen_stays_chosen_when_the_list_is_read_again(
         take_held(page, held).fulfill(json={"commands": names})
     page.evaluate("Promise.resolve()")
     expect(page.get_by_role("option", name="/b")).to_have_attribute("aria-selected", "true")
+
+
+def test_of_two_looks_chosen_quickly_the_later_stays(ada: Person, site: Serving) -> None:
+    """Whatever the network does to the requests, and what was told of the first."""
+    page = ada.open("/settings/you")
+    root = page.locator("html")
+    held = hold_requests(page, "**/api/me")
+    page.get_by_role("button", name="Dark").click()
+    page.get_by_role("button", name="Light").click()
+    first = take_held(page, held)
+    assert not held
+    with page.expect_response("**/api/me"):
+        first.continue_()
+    second = take_held(page, held)
+    expect(root).to_have_attribute("data-theme", "light")
+    with page.expect_response("**/api/me"):
+        second.continue_()
+    expect(root).to_have_attribute("data-theme", "light")
+    assert site.administrator().get("/api/me")["look"] == {"theme": "light"}
+
+
+def test_labels_and_models_that_were_read_earlier_do_not_replace_those_read_later(
+    ada: Person, site: Serving
+) -> None:
+    client = site.client()
+    chat = client.create_chat(title="Labelled")
+    page = ada.open(f"/{chat}")
+    page.get_by_role("heading", name="Labelled").wait_for()
+    late: list[tuple[Route, APIResponse]] = []
+
+    def answer_late(route: Route) -> None:
+        late.append((route, route.fetch()))
+
+    page.route("**/api/chat-labels", answer_late, times=1)
+    client.post("/api/chat-labels", {"name": "first", "color": "#cc3b3b"})
+    until(lambda: page.evaluate("true") and late)
+    client.post("/api/chat-labels", {"name": "second", "color": "#cc3b3b"})
+    page.wait_for_timeout(GRACE)
+    route, response = late.pop()
+    with page.expect_response("**/api/chat-labels"):
+        route.fulfill(response=response)
+    page.get_by_role("main").get_by_role("button", name="More", exact=True).click()
+    expect(page.get_by_role("menuitemcheckbox", name="Label: second")).to_be_visible()

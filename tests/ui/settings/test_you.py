@@ -1,5 +1,9 @@
 """Settings, You: the look, the password, the codes for a phone."""
 
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from agentd.auth.password import hash_password
 from agentd.auth.roles import User
 from agentd.auth.user_store import UserFile
@@ -23,6 +27,40 @@ def test_the_look_is_chosen_and_is_there_with_the_first_paint(ada: Person) -> No
     expect(page.locator("html")).to_have_attribute("data-theme", "dark")
     page.get_by_role("button", name="As the system").click()
     expect(page.locator("html")).not_to_have_attribute("data-theme", "dark")
+
+
+def test_the_look_is_the_same_on_all_devices_of_a_person(browser: Browser, ada: Person) -> None:
+    page = ada.open("/settings/you")
+    root = page.locator("html")
+    with other_device(browser, ada) as device:
+        theirs = device.open("/chats")
+        for look, theme in (("Dark", "dark"), ("Light", "light"), ("As the system", None)):
+            page.get_by_role("button", name=look).click()
+            for one in (root, theirs.locator("html")):
+                if theme:
+                    expect(one).to_have_attribute("data-theme", theme)
+                else:
+                    expect(one).not_to_have_attribute("data-theme", re.compile(".*"))
+        page.get_by_role("button", name="Dark").click()
+        expect(theirs.locator("html")).to_have_attribute("data-theme", "dark")
+        theirs.get_by_role("button", name="Settings and account").click()
+        theirs.get_by_role("menuitemradio", name="Look: light").click()
+        expect(root).to_have_attribute("data-theme", "light")
+        page.get_by_role("button", name="As the system").click()
+        with page.expect_response("**/api/me"):  # as the page is shown again
+            page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+        expect(theirs.locator("html")).not_to_have_attribute("data-theme", re.compile(".*"))
+        expect(root).not_to_have_attribute("data-theme", re.compile(".*"))
+
+
+@contextmanager
+def other_device(browser: Browser, somebody: Person) -> Iterator[Person]:
+    """The same person with another browser."""
+    context = browser.new_context(service_workers="block")
+    context.add_cookies(somebody.context.cookies())  # type: ignore[arg-type]
+    context.clear_cookies(name="agentd-theme")
+    yield Person(context, somebody.url)
+    context.close()
 
 
 def test_the_password_is_changed_and_the_page_stays_signed_in(

@@ -1,6 +1,6 @@
 /** The chats and the questions that are open, as every page sees them: read once, then followed. */
 
-import { ApiError, get, session } from "../core/api.js";
+import { ApiError, get, sendInOrder, session } from "../core/api.js";
 import * as live from "../core/live.js";
 import { computed, detached, effect, signal } from "../core/signals.js";
 import { dayGroup } from "../core/time.js";
@@ -164,7 +164,7 @@ export function markSeen(chatId, again = false) {
 
 async function loadLabels() {
   try {
-    labels.value = (await get("/api/chat-labels")).labels;
+    labels.value = (await sendInOrder("labels", () => get("/api/chat-labels"))).labels;
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
   }
@@ -218,7 +218,8 @@ events.on("approvalUpdate", (chatId, approval) => {
   approvals.value = approval.state === "open" ? [...others, { ...approval, chatId }] : others;
   tellChanged([chatId]);
 });
-live.on("labelsUpdate", () => void loadLabels());
+events.on("labelsUpdate", () => void loadLabels());
+for (const name of ["modelsUpdate", "engineUpdate", "skillsUpdate"]) events.on(name, () => void loadChoices());
 
 /**
  * The question of a card's head, and of a chat's row.

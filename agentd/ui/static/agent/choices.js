@@ -1,8 +1,7 @@
 /** The models and skills that a chat can be given, and the schema that a reply has to fit. */
 
-import { ApiError, get } from "../core/api.js";
+import { ApiError, get, sendInOrder } from "../core/api.js";
 import { el, icon } from "../core/el.js";
-import * as live from "../core/live.js";
 import { effect, signal } from "../core/signals.js";
 
 /**
@@ -20,7 +19,7 @@ export const skills = signal(/** @type {Pick<Skills, "skills" | "default">} */ (
 let areRead = false;
 
 /**
- * Take up what the daemon has; events keep it current.
+ * Take up what the daemon has.
  * @param {Models} foundModels
  * @param {Skills} foundSkills
  */
@@ -30,7 +29,8 @@ export function takeChoices(foundModels, foundSkills) {
   areRead = true;
 }
 
-const readChoices = async () => takeChoices(...await Promise.all([get("/api/models"), get("/api/skills")]));
+const readChoices = () => sendInOrder("choices", async () =>
+  takeChoices(...await Promise.all([get("/api/models"), get("/api/skills")])));
 
 /** Read them again. */
 export async function loadChoices() {
@@ -55,10 +55,6 @@ export async function keepKnown({ model, skill }) {
     ...(skill && isKnown(skill, skills.peek().skills) ? { skill } : {}),
   };
 }
-
-live.on("modelsUpdate", () => void loadChoices());
-live.on("engineUpdate", () => void loadChoices());
-live.on("skillsUpdate", () => void loadChoices());
 
 /**
  * The modes and usage limits of the program behind a model.

@@ -7,6 +7,8 @@ import { setTheme, theme } from "../parts/theme.js";
 import { toastError } from "../parts/toast.js";
 
 const DELAY = 400;
+/** The look that is kept of who wants that of each device's system. */
+const SYSTEM = "system";
 
 /** By chat, how many of its messages were seen; null before it is known. */
 export const seen = signal(/** @type {Record<string, number> | null} */ (null));
@@ -17,6 +19,8 @@ export const pins = signal(/** @type {readonly number[]} */ ([]));
 let told = pins.peek();
 /** Changes of pins that are on their way, shown over those. @type {((pins: typeof told) => typeof told)[]} */
 let pinning = [];
+/** So many choices of a look are on their way: until they are answered, no look that is told replaces them. */
+let choosing = 0;
 /** @type {Record<string, number>} */
 let changed = {};
 /** @type {ReturnType<typeof setTimeout> | undefined} */
@@ -51,8 +55,8 @@ export function takeMe(me) {
 function takePinsAndLook({ pins: kept, look }) {
   told = kept;
   showPins();
-  const chosen = look["theme"] ?? "";
-  if ((chosen === "light" || chosen === "dark") && chosen !== theme.peek()) setTheme(chosen);
+  const chosen = look["theme"] === SYSTEM ? "" : look["theme"];
+  if (!choosing && (chosen === "" || chosen === "light" || chosen === "dark") && chosen !== theme.peek()) setTheme(chosen);
 }
 
 function showPins() {
@@ -118,9 +122,11 @@ export async function setPinned(chatId, pinned) {
  * Choose a look, for all devices of this person.
  * @param {import("../parts/theme.js").Theme} chosen
  */
-export function chooseTheme(chosen) {
+export async function chooseTheme(chosen) {
   setTheme(chosen);
-  put("/api/me", { look: { theme: chosen || null } }).catch(toastError);
+  choosing++;
+  await sendInOrder("look", () => put("/api/me", { look: { theme: chosen || SYSTEM } })).catch(toastError);
+  choosing--;
 }
 
 document.addEventListener("visibilitychange", () => {

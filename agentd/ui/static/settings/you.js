@@ -6,9 +6,10 @@ import * as live from "../core/live.js";
 import { signal } from "../core/signals.js";
 import * as store from "../core/store.js";
 import { fullTime } from "../core/time.js";
+import { chooseTheme } from "../agent/me.js";
 import { signOut } from "../parts/account.js";
 import { confirm } from "../parts/dialog.js";
-import { setTheme, theme } from "../parts/theme.js";
+import { theme } from "../parts/theme.js";
 import { toast, toastError } from "../parts/toast.js";
 import { card, labelled, sendForm, settingsPage } from "./frame.js";
 import { keepPush } from "../parts/push.js";
@@ -68,7 +69,7 @@ async function signOutEverywhere() {
 function look() {
   return card({ title: "Look" }, el("div", { class: "inside" },
     el("div", { class: "swatches", role: "group", "aria-label": "Look" }, LOOKS.map(({ name, label, look: kind }) =>
-      el("button", { changes: "viewer", type: "button", "aria-pressed": () => String(theme.value === name), onclick: () => setTheme(name) },
+      el("button", { changes: "viewer", type: "button", "aria-pressed": () => String(theme.value === name), onclick: () => void chooseTheme(name) },
         el("span", { class: `swatch ${kind}`, "aria-hidden": "true" }, el("i"), el("span")), label)))));
 }
 
