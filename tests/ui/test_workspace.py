@@ -1,5 +1,6 @@
 """Changes, history and files, on a real repository with names that nobody sane gives."""
 
+import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -312,3 +313,53 @@ def test_the_pages_can_be_used_by_everybody_and_fit_their_width(
         if "390" in name:
             assert not find_small_targets(page)
         page.close()
+
+
+def test_files_are_staged_one_after_the_other_by_the_keyboard(ada: Person, changed: Path) -> None:
+    """Row 38: the next file has the focus, and at the end the page."""
+    page = ada.open("/workspace/changes")
+    section = page.get_by_role("region", name="Changed", exact=True)
+    buttons = section.locator("li .act")
+    number = len(run_git(changed, "diff", "--name-only").splitlines())
+    expect(buttons).to_have_count(number)
+    buttons.first.focus()
+    for left in range(number - 1, 0, -1):
+        page.keyboard.press("Enter")
+        expect(buttons).to_have_count(left)
+        expect(buttons.first).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(buttons).to_have_count(0)
+    assert page.evaluate("document.activeElement !== document.body")
+
+
+def test_a_list_of_many_changed_files_stays_where_it_is_when_one_is_staged(
+    ada: Person, changed: Path
+) -> None:
+    for number in range(80):
+        (changed / f"new {number:02}.txt").write_text("new\n")
+    page = ada.open("/workspace/changes")
+    files = page.get_by_role("region", name="New, not tracked").locator("li .act")
+    files.last.scroll_into_view_if_needed()
+    scroller = page.get_by_role("region", name="Changed files")
+    before = scroller.evaluate("(node) => node.scrollTop")
+    assert before > 500
+    number = files.count()
+    files.last.click()
+    expect(files).to_have_count(number - 1)
+    assert scroller.evaluate("(node) => node.scrollTop") > before - 100
+
+
+def test_the_history_stays_where_it_is_when_older_commits_come(ada: Person, root: Path) -> None:
+    page = ada.open("/workspace/history")
+    scroller = page.get_by_role("region", name="Commits", exact=True)
+    commits = scroller.get_by_role("listitem")
+    expect(commits.first).to_be_visible()
+    before = commits.count()
+    held = hold_requests(page, re.compile("/api/git/log.*before"))
+    shown = commits.nth(before - 5)
+    shown.scroll_into_view_if_needed()
+    shown.get_by_role("link").or_(shown.get_by_role("button")).first.focus()
+    take_held(page, held).continue_()
+    expect(commits).not_to_have_count(before)
+    expect(shown).to_be_in_viewport()
+    assert shown.evaluate("(node) => node.contains(document.activeElement)")

@@ -33,6 +33,14 @@ export function chatList() {
   const timer = setInterval(() => minute.value++, 60_000);
   onEnd(() => clearInterval(timer));
   const body = el("div", { class: "chats" });
+  effect(() => { // before the rows: that of a chat which changes its group is another then
+    void groups.value;
+    const focused = document.activeElement;
+    const chatId = body.contains(focused) && focused?.closest("li")?.dataset["chat"];
+    if (!chatId) return;
+    queueMicrotask(() => focused.isConnected || /** @type {HTMLElement | null} */ (
+      body.querySelector(`[data-chat="${chatId}"] ${focused.tagName}`) ?? body.closest("[tabindex]"))?.focus());
+  });
   list(body, () => groups.value, (group) => group.name, (group) => {
     const rows = windowedRows(() => group.value.chats, (chat) =>
       el("li", { class: "chat-row", "data-chat": chat.peek().chatId }, row(chat, minute), rowMenu(chat)));

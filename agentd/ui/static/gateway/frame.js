@@ -5,7 +5,8 @@ import { dot, el, skeleton } from "../core/el.js";
 import * as live from "../core/live.js";
 import { link, path } from "../core/router.js";
 import { computed, effect, onEnd, signal, untracked } from "../core/signals.js";
-import { emptyState, failure, keepFocus, untouched } from "../parts/frame.js";
+import { keepFocus } from "../parts/focus.js";
+import { emptyState, failure, untouched } from "../parts/frame.js";
 import { loadStyle } from "../parts/stylesheet.js";
 import { placesOf } from "../pages.js";
 

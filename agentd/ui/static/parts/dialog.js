@@ -2,6 +2,7 @@
 
 import { el, icon } from "../core/el.js";
 import { detached } from "../core/signals.js";
+import { rememberFocus } from "./focus.js";
 
 /**
  * Show a dialog until it is closed. One that is open already is not opened again, as by a second click on a button
@@ -17,6 +18,7 @@ export function openDialog(title, content, options = {}) {
     /** @type {HTMLDialogElement} */
     const dialog = el("dialog", { class: options.wide ? "dialog wide" : "dialog", "aria-label": title });
     const close = (value = "") => dialog.close(value);
+    const giveFocusBack = rememberFocus(); // what opened it may be replaced meanwhile
     const head = el("header", null, el("h2", null, title), el("span", { class: "grow" }),
       el("button", { class: "btn plain icon small", "aria-label": "Close", onclick: () => close() }, icon("close")));
     const [inside, end] = detached(() => el("div", { class: "inside" }, options.plain ? null : head, content(close)));
@@ -44,6 +46,7 @@ export function openDialog(title, content, options = {}) {
       removeEventListener("popstate", leave);
       keep();
       dialog.remove();
+      giveFocusBack();
       end();
       resolve(dialog.returnValue);
     });

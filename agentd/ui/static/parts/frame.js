@@ -4,6 +4,7 @@ import { ApiError, sendInOrder } from "../core/api.js";
 import { el, icon, skeleton } from "../core/el.js";
 import { link } from "../core/router.js";
 import { signal } from "../core/signals.js";
+import { keepFocus } from "./focus.js";
 
 /** @typedef {import("../core/el.js").Single} Single */
 
@@ -25,7 +26,7 @@ export function frame({ title, actions = [], back, tabs }, ...content) {
  * Show what is read, or that it is being read, or why it cannot be.
  *
  * What is read again is shown when it differs, once nobody presses on or has a menu open of what is shown now;
- * the focus stays on what is called the same.
+ * the focus stays on what is called the same, or in its place.
  * @template T
  * @param {() => Promise<T>} read
  * @param {(value: T) => Single} show
@@ -106,26 +107,6 @@ function once(names) {
     };
     for (const name of names) addEventListener(name, done, { capture: true, signal: seen.signal });
   });
-}
-
-/**
- * Give the focus back when what has it is about to be replaced, to the element of the same name.
- * @param {HTMLElement} node
- */
-export function keepFocus(node) {
-  const focused = document.activeElement;
-  if (!focused || !node.contains(focused)) return;
-  const [tag, name] = [focused.tagName, nameOf(focused)];
-  queueMicrotask(() => {
-    if (document.activeElement !== document.body) return;
-    const same = [...node.querySelectorAll(tag)].find((element) => nameOf(element) === name);
-    if (same instanceof HTMLElement) same.focus({ preventScroll: true });
-  });
-}
-
-/** @param {Element} element */
-function nameOf(element) {
-  return element.getAttribute("aria-label") ?? element.getAttribute("name") ?? element.textContent?.trim() ?? "";
 }
 
 /**

@@ -7,6 +7,7 @@ import { link } from "../core/router.js";
 import { computed, effect, signal } from "../core/signals.js";
 import { diffBox, diffCounts, parseDiff } from "../parts/diff.js";
 import { openDialog } from "../parts/dialog.js";
+import { keepFocus } from "../parts/focus.js";
 import { failure, loaded } from "../parts/frame.js";
 import { loadStyle } from "../parts/stylesheet.js";
 import { toast } from "../parts/toast.js";
@@ -25,9 +26,9 @@ await loadStyle("workspace");
  * @param {Repository} repository
  * @param {Side} side
  * @param {string} title
- * @param {{ chosen: () => string, choose: (row: Row) => void }} choice
+ * @param {{ chosen: () => string, sought?: () => string, choose: (row: Row) => void }} choice `sought`: what is to come into sight
  */
-export function fileSection(repository, side, title, { chosen, choose }) {
+export function fileSection(repository, side, title, { chosen, sought = chosen, choose }) {
   const rows = computed(() => (repository.status.value ? rowsOf(repository.status.value, side) : []));
   const most = signal(MOST_ROWS);
   const deed = side === "staged" ? "unstage" : "stage";
@@ -35,8 +36,8 @@ export function fileSection(repository, side, title, { chosen, choose }) {
   const all = () =>
     el("button", { class: "btn plain small", changes: "manager", onclick: () => void repository.move(deed, rows.peek()) }, `${label} all`);
   let revealed = "";
-  effect(() => { // what was chosen, by its address or a key, comes into sight
-    const key = chosen();
+  effect(() => { // what was chosen, by its address or a key
+    const key = sought();
     const at = key === revealed ? -1 : rows.value.findIndex((row) => keyOf(row) === key);
     if (at < 0) return;
     revealed = key;
@@ -44,6 +45,10 @@ export function fileSection(repository, side, title, { chosen, choose }) {
     queueMicrotask(() => files.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest" }));
   });
   const files = el("ul", { class: "changed-files" });
+  effect(() => { // before the rows: that of a file which is staged goes
+    void rows.value;
+    keepFocus(files);
+  });
   list(files, () => rows.value.slice(0, most.value), keyOf, (row) => el("li", null,
     el("button", { class: "file", "data-id": keyOf(row.peek()), "aria-current": () => (chosen() === keyOf(row.value) ? "true" : null),
       title: row.peek().before ? `${row.peek().before} → ${row.peek().path}` : row.peek().path,

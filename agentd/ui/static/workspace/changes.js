@@ -24,7 +24,8 @@ export function page() {
     const found = rows.value.find((row) => keyOf(row) === key) ?? (key ? rows.value.find((row) => row.path === path) : undefined);
     return found ? keyOf(found) : !key && matchMedia("(min-width: 720.5px)").matches && rows.value[0] ? keyOf(rows.value[0]) : "";
   });
-  const choice = { chosen: () => shown.value, choose: (/** @type {Row} */ row) => setQuery({ file: keyOf(row) }) };
+  const sought = () => (wanted.value ? shown.value : "");
+  const choice = { chosen: () => shown.value, sought, choose: (/** @type {Row} */ row) => setQuery({ file: keyOf(row) }) };
   const step = (/** @type {1 | -1} */ by) => {
     const at = rows.peek().findIndex((row) => keyOf(row) === shown.peek());
     const next = rows.peek()[at + by];
@@ -53,6 +54,8 @@ export function page() {
       fileChanges(repository, row),
     ] : null;
   });
+  // Made once: made anew whenever something changes, it would lose the focus and the places of its lists.
+  const panes = el("div", { class: () => (wanted.value && shown.value ? "panes open" : "panes") }, sides, changes);
   const body = el("div", { class: "frame workspace" },
     el("header", { class: "bar" }, el("h1", { class: "hidden" }, "Changes"), tabs("/workspace/changes"),
       el("span", { class: "grow" }), branchChip(repository),
@@ -69,7 +72,7 @@ export function page() {
           "What the agent or you change in the workspace appears here until it is committed.",
           el("a", { class: "btn", href: link("/workspace/history") }, "Show the history"));
       }
-      return el("div", { class: () => (wanted.value && shown.value ? "panes open" : "panes") }, sides, changes);
+      return panes;
     });
   return { title: "Changes", body };
 }

@@ -96,6 +96,8 @@ export function page() {
         icon("back"), "All commits"),
       showCommit(shown.value, commits),
     ] : null));
+  // Made once: made anew whenever commits come, it would lose the focus and the places of its lists.
+  const panes = el("div", { class: () => (wanted.value ? "panes open" : "panes") }, sides, changes);
   const body = el("div", { class: "frame workspace" },
     el("header", { class: "bar" }, el("h1", { class: "hidden" }, "History"), tabs("/workspace/changes"), el("span", { class: "grow" }),
       path ? el("span", { class: "chip" }, el("bdi", null, path)) : null,
@@ -108,7 +110,7 @@ export function page() {
           path ? "No commit changed this file." : "Commits of the workspace's repository appear here.",
           el("a", { class: "btn", href: link("/workspace/changes") }, "Show the changes"));
       }
-      return el("div", { class: () => (wanted.value ? "panes open" : "panes") }, sides, changes);
+      return panes;
     });
   return { title: "History", body };
 }
