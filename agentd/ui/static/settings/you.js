@@ -69,7 +69,8 @@ async function signOutEverywhere() {
 function look() {
   return card({ title: "Look" }, el("div", { class: "inside" },
     el("div", { class: "swatches", role: "group", "aria-label": "Look" }, LOOKS.map(({ name, label, look: kind }) =>
-      el("button", { changes: "viewer", type: "button", "aria-pressed": () => String(theme.value === name), onclick: () => void chooseTheme(name) },
+      el("button", { changes: "viewer", type: "button", "aria-pressed": () => String(theme.value === name),
+        onclick: () => void chooseTheme(name) },
         el("span", { class: `swatch ${kind}`, "aria-hidden": "true" }, el("i"), el("span")), label)))));
 }
 
