@@ -212,3 +212,17 @@ def test_a_page_shows_that_it_reads_and_why_it_cannot_and_tries_again(
             expect(retry).not_to_have_count(many)
         wait_until_loaded(page)
         expect(main.get_by_text(FAILURE["message"])).to_have_count(0)
+
+
+def test_a_page_that_the_network_lost_is_no_update(ada: Person) -> None:
+    page = ada.open("/inbox")
+    expect(page.locator(".foot small")).to_contain_text("live")
+    page.route("**/analytics.js", lambda route: route.abort())
+    with page.expect_response("**/login"):  # there the page looks which version the daemon has
+        page.get_by_role("link", name="Analytics").click()
+    expect(page.get_by_role("heading", name="This page could not be loaded")).to_be_visible()
+    page.unroute("**/analytics.js")
+    expect(page.locator(".banner")).to_have_count(0)
+    page.get_by_role("button", name="Retry").click()
+    expect(page.get_by_role("heading", name="Analytics")).to_be_visible()
+    ada.complaints.clear()

@@ -63,7 +63,7 @@ export function showBare(page) {
  * @param {unknown} error
  */
 export function showFailure(error) {
-  if (error instanceof TypeError && String(error).includes("import")) updated.value = true;
+  if (error instanceof TypeError && String(error).includes("import")) void checkVersion(); // or the network failed
   const known = error instanceof ApiError || (error instanceof Error && error.message === "There is no such page");
   if (!known) reportError(error);
   const message = error instanceof Error && known ? error.message : "This page could not be loaded";
