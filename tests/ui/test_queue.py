@@ -7,7 +7,14 @@ import pytest
 from agentd.agent.engine import ReplyCompleted
 from tests.support.daemon import Serving, until
 from tests.ui.settings.test_skills_labels_bots import pretend_role
-from tests.ui.support import PHONE, Person, TalkingEngine, hold_requests, person
+from tests.ui.support import (
+    PHONE,
+    Person,
+    TalkingEngine,
+    find_prompt_box,
+    hold_requests,
+    person,
+)
 from tests.ui.test_chat import create_busy_chat, list_waiting
 
 from playwright.sync_api import Browser, Page, Request, Route, expect  # isort: skip
@@ -261,3 +268,18 @@ def test_the_list_of_keys_has_those_that_the_person_may_use(
     expect(keys).to_contain_text("Find in this chat")
     for label in ("Allow what the agent asks", "Deny what the agent asks", "Stop the turn"):
         expect(keys.get_by_text(label)).to_have_count(int(role == "manager"))
+
+
+def test_a_phone_on_its_side_shows_the_chat_over_its_queue(
+    browser: Browser, site: Serving, talking: TalkingEngine
+) -> None:
+    """Row 39."""
+    prompts = [f"prompt {number}" for number in range(6)]
+    chat, prompt = create_busy_chat(site.client(), talking, *prompts)
+    with person(browser, site, size=(760, 330)) as somebody:
+        page = somebody.open(f"/{chat}")
+        expect(page.get_by_role("list", name="Prompts that wait")).to_be_visible()
+        find_prompt_box(page).fill("a long prompt\n" * 20)
+        expect(find_prompt_box(page)).to_be_in_viewport()
+        assert page.get_by_role("log").evaluate("(node) => node.clientHeight") > 40
+    talking.say(prompt, ReplyCompleted("done"))
