@@ -188,3 +188,22 @@ def test_rows_can_be_edited_by_everybody_and_fit_their_width(
             assert not found.response["violations"], found.generate_report()
             assert page.evaluate("document.documentElement.scrollWidth") <= size[0]
             assert size == DESK or not find_small_targets(page)
+
+
+@pytest.mark.parametrize(
+    ("path", "button"),
+    [
+        ("/gateway/keys", "New key"),
+        ("/gateway/budgets", "New budget"),
+        ("/gateway/management-keys", "New key"),
+        ("/gateway/secrets", "Add a rule"),
+    ],
+)
+def test_a_form_is_typed_into_at_once(gus: Person, path: str, button: str) -> None:
+    """Row 38."""
+    page = gus.open(path)
+    page.get_by_role("button", name=button).first.press("Enter")
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_be_visible()
+    page.keyboard.type("typed")
+    expect(dialog.locator("input, textarea").first).to_have_value("typed")

@@ -4,6 +4,9 @@ import { el, icon } from "../core/el.js";
 import { detached } from "../core/signals.js";
 import { rememberFocus } from "./focus.js";
 
+/** The first field of a form. */
+const FIRST = "form :is(input, select, textarea):not([disabled], [hidden], [type=hidden], [readonly])";
+
 /**
  * Show a dialog until it is closed. One that is open already is not opened again, as by a second click on a button
  * whose dialog first reads something.
@@ -52,7 +55,7 @@ export function openDialog(title, content, options = {}) {
     });
     document.body.append(dialog);
     dialog.showModal();
-    /** @type {HTMLElement | null} */ (dialog.querySelector("[autofocus]"))?.focus();
+    /** @type {HTMLElement | null} */ (dialog.querySelector("[autofocus]") ?? dialog.querySelector(FIRST))?.focus();
   });
 }
 
