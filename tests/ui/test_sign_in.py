@@ -255,3 +255,19 @@ def test_two_people_of_one_machine_do_not_sign_each_other_out(
         for somebody in (one, two):
             page = somebody.open("/inbox")
             expect(page.get_by_role("heading", name="Needs you", exact=True)).to_be_visible()
+
+
+def test_who_has_a_long_name_can_sign_out(browser: Browser, site: Serving) -> None:
+    """Row 3: the button stands beside as much of the name as there is room for."""
+    name = "wilhelmina_van_den_berg.engineering.shop.example"
+    site.administrator()
+    UserFile(site.layout).add(User(name, "manager", hash_password(WORD, CHEAP)))
+    context = browser.new_context(service_workers="block")
+    page = Person(context, site.url).open("/login")
+    sign_in(page, name)
+    button = page.get_by_role("button", name="Settings and account")
+    expect(button).to_be_in_viewport(ratio=1)
+    assert button.evaluate("(node) => node.getBoundingClientRect().right") < 276  # the sidebar's
+    button.click()
+    expect(page.get_by_role("menuitem", name="Sign out")).to_be_visible()
+    context.close()
