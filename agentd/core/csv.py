@@ -8,11 +8,12 @@ import csv
 import io
 from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 Cell: TypeAlias = str | int | float | Decimal | None
+T = TypeVar("T", bound=Struct)
 
 _FORMULA_PREFIXES = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 """Characters that start a formula, with their full-width forms."""
@@ -26,21 +27,30 @@ def render_csv(rows: Iterable[Sequence[Cell]]) -> bytes:
     return text.getvalue().encode("utf-8", "replace")
 
 
-def render_structs_as_csv(rows: Sequence[Struct], *, with_header: bool = True) -> bytes:
-    """Return rows of one struct type with a header; a nested struct becomes several columns."""
-    if not rows:
-        return b""
-    head = [[name for name, _ in _iter_fields(rows[0])]] if with_header else []
-    return render_csv([*head, *([value for _, value in _iter_fields(row)] for row in rows)])
+def render_structs_as_csv(kind: type[T], rows: Iterable[T], *, with_header: bool = True) -> bytes:
+    """Return the rows with a header, also if there are none.
+
+    A field whose type is a struct becomes several columns.
+    """
+    head = [[*_iter_names(kind)]] if with_header else []
+    return render_csv([*head, *([*_iter_cells(row)] for row in rows)])
 
 
-def _iter_fields(row: Struct) -> Iterator[tuple[str, Cell]]:
+def _iter_names(kind: type[Struct]) -> Iterator[str]:
+    for field in structs.fields(kind):
+        if isinstance(field.type, type) and issubclass(field.type, Struct):
+            yield from (f"{field.name}_{inner}" for inner in _iter_names(field.type))
+        else:
+            yield field.name
+
+
+def _iter_cells(row: Struct) -> Iterator[Cell]:
     for name in row.__struct_fields__:
         value = getattr(row, name)
         if isinstance(value, Struct):
-            yield from ((f"{name}_{inner}", one) for inner, one in _iter_fields(value))
+            yield from _iter_cells(value)
         else:
-            yield name, value
+            yield value
 
 
 def _render_cell(cell: Cell) -> str:

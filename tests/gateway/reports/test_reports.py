@@ -17,7 +17,9 @@ from agentd.gateway.ledger.record import RequestRecord, Timings
 from agentd.gateway.reports import reports
 from agentd.gateway.reports.reports import (
     EVERYTHING,
+    LatencyRow,
     ReportFilter,
+    ReportRow,
     build_latency_rows,
     build_totals,
     list_errors,
@@ -232,7 +234,9 @@ def test_a_report_is_csv_that_no_spreadsheet_carries_out():
     rows = list(
         csv.reader(
             io.StringIO(
-                render_structs_as_csv(build_report_rows("key", fold_days(entries))).decode()
+                render_structs_as_csv(
+                    ReportRow, build_report_rows("key", fold_days(entries))
+                ).decode()
             )
         )
     )
@@ -240,9 +244,10 @@ def test_a_report_is_csv_that_no_spreadsheet_carries_out():
     assert result["title"] == "'=cmd()"
     assert result["cost"] == "0.10"
     took = build_latency_rows(times_of("model", fold_days(entries)))
-    result = dict(zip(*csv.reader(io.StringIO(render_structs_as_csv(took).decode())), strict=True))
+    said = render_structs_as_csv(LatencyRow, took).decode()
+    result = dict(zip(*csv.reader(io.StringIO(said)), strict=True))
     assert float(result["latency_p50"]) == pytest.approx(40, rel=0.011)
-    assert render_structs_as_csv([]) == b""
+    assert render_structs_as_csv(LatencyRow, []).decode() == f"{said.splitlines()[0]}\r\n"
 
 
 def test_a_filter_asks_only_for_what_it_names():

@@ -136,7 +136,8 @@ class LimitEndpoints:
             self._list_keys(call) if by == "key" else self._list_budgets(call, by)
         )
         if wants_csv(call):
-            return respond_as_csv(call, f"limits-{self._clock.now()[:10]}", lines, after)
+            name = f"limits-{self._clock.now()[:10]}"
+            return respond_as_csv(call, name, BurnLine, lines, after)
         items = [shapes.to_view(one, BurnView) for one in lines]
         return Response(BurnReport(zone=str(self._meters.zone), items=items, next=after))
 
@@ -146,7 +147,8 @@ class LimitEndpoints:
         rows = page.counted[page.slice]
         after = self._pages.follow(call, page, len(page.counted))
         if wants_csv(call):
-            return respond_as_csv(call, f"soft-limits-{self._clock.now()[:10]}", rows, after)
+            name = f"soft-limits-{self._clock.now()[:10]}"
+            return respond_as_csv(call, name, ReachedLimit, rows, after)
         items = [shapes.to_view(one, PassedView) for one in rows]
         return Response(PassedReport(zone=str(self._meters.zone), items=items, next=after))
 

@@ -191,6 +191,8 @@ class RenderedReport(Struct, frozen=True):
     name: str
     days: DayRange
     zone: str
+    kind: type[Struct]
+    """The type of the lines."""
     lines: Sequence[Struct]
     after: str
 
@@ -198,7 +200,7 @@ class RenderedReport(Struct, frozen=True):
         """Respond with JSON, a ``page`` of ``view`` with ``more`` fields, or with CSV rows."""
         if wants_csv(call):
             name = f"{self.name}-{self.days.first}-{self.days.last}"
-            return respond_as_csv(call, name, self.lines, self.after)
+            return respond_as_csv(call, name, self.kind, self.lines, self.after)
         items = [shapes.to_view(one, view) for one in self.lines]
         days = {"from": self.days.first, "to": self.days.last, "zone": self.zone}
         return Response(page(**days, **more, items=items, next=self.after))
@@ -258,7 +260,7 @@ class ReportEndpoints:
             for one in reports.build_rows(report, page.first, page.rows)
         ]
         after = self._pages.follow(call, page, len(report.rows))
-        rendered = RenderedReport("top-spenders", days, str(self._zone()), lines, after)
+        rendered = RenderedReport("top-spenders", days, str(self._zone()), SpenderRow, lines, after)
         return rendered.respond(call, SpenderReport, SpenderView, total=total)
 
     async def report_cache_share(self, call: Request) -> Response:
@@ -269,7 +271,9 @@ class ReportEndpoints:
         lines = list(map(_make_cache_row, reports.build_rows(report, page.first, page.rows)))
         total = shapes.to_view(_make_cache_row(reports.build_row("", report.total)), CacheView)
         after = self._pages.follow(call, page, len(report.rows))
-        rendered = RenderedReport(f"cache-share-by-{by}", days, str(self._zone()), lines, after)
+        rendered = RenderedReport(
+            f"cache-share-by-{by}", days, str(self._zone()), CacheRow, lines, after
+        )
         return rendered.respond(call, CacheReport, CacheView, by=by, total=total)
 
     async def report_latency(self, call: Request) -> Response:
@@ -290,7 +294,9 @@ class ReportEndpoints:
         lines = await asyncio.to_thread(reports.build_latency_rows, shown)
         total = shapes.to_view(reports.build_latency_row("", whole.total), TimeView)
         after = self._pages.follow(call, page, whole.of, whole)
-        rendered = RenderedReport(f"latency-by-{by}", days, str(self._zone()), lines, after)
+        rendered = RenderedReport(
+            f"latency-by-{by}", days, str(self._zone()), LatencyRow, lines, after
+        )
         return rendered.respond(call, TimeReport, TimeView, by=by, total=total)
 
     async def report_errors(self, call: Request) -> Response:
@@ -299,7 +305,9 @@ class ReportEndpoints:
         report, days = page.counted
         found = reports.list_errors(report.total)
         after = self._pages.follow(call, page, len(found))
-        rendered = RenderedReport("errors", days, str(self._zone()), found[page.slice], after)
+        rendered = RenderedReport(
+            "errors", days, str(self._zone()), ErrorRow, found[page.slice], after
+        )
         total = sum(one.requests for one in found)
         return rendered.respond(call, ErrorReport, ErrorView, total=total)
 
@@ -317,7 +325,9 @@ class ReportEndpoints:
         if key or rule is not None:
             found = [one for one in found if key in ("", one.key) and rule in (None, one.rule)]
         after = self._pages.follow(call, page, len(found))
-        rendered = RenderedReport("leaks", days, str(self._zone()), found[page.slice], after)
+        rendered = RenderedReport(
+            "leaks", days, str(self._zone()), LeakRow, found[page.slice], after
+        )
         return rendered.respond(call, LeakReport, LeakView, total=sum(one.count for one in found))
 
     async def _report_spend(self, call: Request, by: GroupBy) -> Response:
@@ -327,7 +337,7 @@ class ReportEndpoints:
         total = shapes.to_view(reports.build_row("", report.total), LineView)
         after = self._pages.follow(call, page, len(report.rows))
         name = "totals" if by == "total" else f"by-{by}"
-        rendered = RenderedReport(name, days, str(self._zone()), lines, after)
+        rendered = RenderedReport(name, days, str(self._zone()), ReportRow, lines, after)
         return rendered.respond(call, SpendReport, LineView, by=by, total=total)
 
     async def _open_totals(
@@ -382,14 +392,16 @@ class ReportList:
         return Response(self._view)
 
 
-def respond_as_csv(call: Request, name: str, lines: Sequence[Struct], after: str) -> Response:
+def respond_as_csv(
+    call: Request, name: str, kind: type[Struct], lines: Sequence[Struct], after: str
+) -> Response:
     """Respond with rows as a CSV file; the ``Link`` header points to the next page."""
     headers = build_csv_headers(name)
     if after:
         others = [pair for pair in parse_qsl(call.query_string) if pair[0] != "cursor"]
         query = urlencode([*others, ("cursor", after)])
         headers["Link"] = f'<{call.path}?{query}>; rel="next"'
-    return Response(csv.render_structs_as_csv(lines), headers=headers)
+    return Response(csv.render_structs_as_csv(kind, lines), headers=headers)
 
 
 def build_csv_headers(name: str) -> dict[str, str]:

@@ -242,9 +242,8 @@ class RequestEndpoints:
                 chunks=self._stream_csv(wanted, page), headers=build_csv_headers("requests")
             )
         if is_csv:
-            return respond_as_csv(
-                call, "requests", [_to_csv_row(one) for one in page.records], page.next
-            )
+            rows = [_to_csv_row(one) for one in page.records]
+            return respond_as_csv(call, "requests", RequestCsvRow, rows, page.next)
         items = [shapes.to_view(one, RequestView) for one in page.records]
         return Response(RequestPage(items=items, next=page.next, corrupt_lines=page.corrupt))
 
@@ -254,9 +253,9 @@ class RequestEndpoints:
         """Yield all requests from a page on, as they are read: one page is in memory at a time."""
         is_first = True
         while True:
-            if rows := [_to_csv_row(one) for one in page.records]:
-                yield csv.render_structs_as_csv(rows, with_header=is_first)
-                is_first = False
+            rows = map(_to_csv_row, page.records)
+            yield csv.render_structs_as_csv(RequestCsvRow, rows, with_header=is_first)
+            is_first = False
             if not page.next:
                 return
             page = await self._ledger.read_page(wanted, MAX_LIMIT, page.next)

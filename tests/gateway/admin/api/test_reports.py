@@ -423,6 +423,31 @@ def test_every_report_is_had_as_csv_that_no_spreadsheet_carries_out(setup, manag
     assert result["items"]
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        *(f"reports/{name}?{DAYS}" for name in ALL if not name.endswith("limits")),
+        *("requests?", "requests?limit=5"),
+    ],
+)
+def test_a_csv_without_rows_has_the_header_of_one_with_rows(manager, path):
+    def read_lines(more: str) -> list[bytes]:
+        return manager.get(f"/api/agent/{path}&format=csv{more}").body.splitlines()
+
+    head, *lines = read_lines("")
+    assert lines
+    assert read_lines("&owner=nobody")[:1] == [head]
+
+
+@pytest.mark.parametrize("name", ["limits", "soft-limits"])
+def test_a_csv_without_limits_has_the_header_of_one_with_limits(setup, manager, name):
+    path = f"/api/agent/reports/{name}?format=csv"
+    (head,) = manager.get(path).body.splitlines()
+    setup.add_key(name="rich", id=A, limits={"day": 10}, soft_limits={"total": "0.01"})
+    lines = until(lambda: manager.get(path).body.splitlines()[1:] and manager.get(path).body)
+    assert lines.splitlines()[0] == head
+
+
 def test_a_page_of_csv_shows_where_to_go_on(manager):
     reply = manager.get(f"/api/agent/reports/by-hour?{DAYS}&limit=4&format=csv")
     link, _, rel = reply.headers["Link"].partition("; ")
