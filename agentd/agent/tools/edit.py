@@ -1,11 +1,15 @@
 """Replaces an exact text in a file's content, or says why it cannot."""
 
+from collections.abc import Sequence
 from difflib import SequenceMatcher
+from heapq import nsmallest
 
 from agentd.core.errors import BadRequest
 
 _MOST_COMPARED = 5000
-"""Lines of a file that are compared for the nearest one."""
+"""Lines of a file that are compared for the nearest one ..."""
+_MOST_MEASURED = 50
+"""... and those of them that are compared letter by letter."""
 _NEAR = 0.6
 _MOST_SHOWN = 12
 
@@ -60,18 +64,37 @@ def _describe_nearest(text: str, old: str) -> str:
     lines = text.splitlines()
     if number < 0:
         return ""
-    matcher = SequenceMatcher(autojunk=False)
-    matcher.set_seq2(wanted[number][:200])
-    best, at = _NEAR, -1
-    for index, line in enumerate(lines[:_MOST_COMPARED]):
-        matcher.set_seq1(line.strip()[:200])
-        if matcher.real_quick_ratio() > best and matcher.quick_ratio() > best:
-            ratio = matcher.ratio()
-            if ratio > best:
-                best, at = ratio, index
+    at = _find_nearest(lines[:_MOST_COMPARED], wanted[number])
     if at < 0:
         return " No line is similar: read the file again."
     first = max(at - number, 0)
     shown = lines[first : first + min(max(len(wanted), 1), _MOST_SHOWN)]
     near = "\n".join(f"{first + 1 + index}: {line[:200]}" for index, line in enumerate(shown))
     return f" The nearest lines are (without the numbers):\n{near}"
+
+
+def _find_nearest(lines: Sequence[str], wanted: str) -> int:
+    """Return the index of the line most like ``wanted``; -1: there is none.
+
+    Only those with the most pieces in common are compared letter by letter, which is slow.
+    """
+    matcher = SequenceMatcher(autojunk=False)
+    matcher.set_seq2(wanted[:200])
+    pieces = _cut(wanted[:200])
+    likely: list[tuple[int, int]] = []
+    for index, line in enumerate(lines):
+        short = line.strip()[:200]
+        matcher.set_seq1(short)
+        if matcher.real_quick_ratio() > _NEAR and matcher.quick_ratio() > _NEAR:
+            likely.append((-len(pieces & _cut(short)), index))
+    best, at = _NEAR, -1
+    for _, index in nsmallest(_MOST_MEASURED, likely):
+        matcher.set_seq1(lines[index].strip()[:200])
+        if (ratio := matcher.ratio()) > best:
+            best, at = ratio, index
+    return at
+
+
+def _cut(line: str) -> set[str]:
+    """Return the pieces of four letters of a line; all of a shorter one."""
+    return {line[at : at + 4] for at in range(max(len(line) - 3, 1))}

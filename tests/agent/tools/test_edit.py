@@ -1,5 +1,7 @@
 """A text is replaced exactly where it stands, or told why not."""
 
+import random
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -85,3 +87,12 @@ def test_looking_for_the_nearest_line_takes_no_time_in_a_large_file():
     text = "".join(f"{'x' * 190} {number}\n" for number in range(200_000))
     with pytest.raises(BadRequest), busy_for_less_than(5):
         replace_text(text, "x" * 150 + "y" * 40 + "\nz", "n")
+
+
+def test_nor_does_it_where_all_lines_have_the_same_letters():
+    chance = random.Random(7)  # noqa: S311 - no secret
+    lines = ["".join(chance.choices("ACGT", k=190)) for _ in range(6000)]
+    wanted = f"{lines[1234][:180]}{'C' * 10}"
+    with pytest.raises(BadRequest, match="1235: ") as caught, busy_for_less_than(3):
+        replace_text("\n".join(lines), wanted, "n")
+    assert lines[1234] in caught.value.message
