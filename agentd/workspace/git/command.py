@@ -47,12 +47,15 @@ _SETTINGS = {
     "GIT_TERMINAL_PROMPT": "0",
     "GIT_ASKPASS": "/bin/false",
     "GIT_EDITOR": "/bin/false",
+    "LC_ALL": "C.UTF-8",
+}
+_NO_NETWORK = {
     "GIT_SSH_COMMAND": "/bin/false",
     # A repository that lacks objects would fetch them, over any transport that it names.
     "GIT_NO_LAZY_FETCH": "1",
     "GIT_ALLOW_PROTOCOL": "",
-    "LC_ALL": "C.UTF-8",
 }
+"""Not where hooks run, either: they may fetch what they check with."""
 
 _NO_REPOSITORY = ("not a git repository", "must be run in a work tree", "use bare repository")
 _NO_COMMIT = ("bad revision", "unknown revision", "Needed a single", "bad object")
@@ -99,10 +102,11 @@ class Git:
         Paths are names, unless ``hooks`` of the repository may run: then they are patterns.
         Raises ``Unavailable`` when it does not end within ``timeout`` seconds.
         """
+        settings = _SETTINGS if hooks else {**_SETTINGS, **_NO_NETWORK}
         ended = await process.run(
             (*_GIT, *(() if hooks else (*_LITERAL, *_NO_HOOKS)), *options, *arguments),
             folder=self._root,
-            env=process.build_environment(**_SETTINGS, **variables),
+            env=process.build_environment(**settings, **variables),
             given=given,
             timeout=timeout,
             limit=limit,

@@ -373,6 +373,13 @@ def test_the_patterns_of_a_hook_match_what_they_do_elsewhere(root, folder, wish)
     assert list_committed(root) == {f"{folder}/{name}".lstrip("/") for name in wanted}
 
 
+def test_a_hook_may_fetch_what_it_needs(root):
+    install_hook(root, "pre-commit", 'git ls-remote "file://$PWD" > /dev/null')
+    (root / "new").write_text("")
+    commit(root, CommitRequest("x", run_hooks=True, all=True))
+    assert list_committed(root) == {"new"}
+
+
 def test_what_a_hook_leaves_in_the_background_does_not_hold_up_its_commit(root, monkeypatch):
     monkeypatch.setattr("agentd.workspace.git.command.GRACE", 0.2)
     install_hook(root, "post-commit", f"sleep {HOURS} &")
