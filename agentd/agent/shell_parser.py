@@ -19,7 +19,7 @@ _MAX_DEPTH = 12
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
 _UNKNOWN = re.compile(r"[$`*?\[]")
-_PLAIN_VARIABLE = re.compile(r"\{[^\s'\"\\`<>&|;()}]*\}")
+_PLAIN_VARIABLE = re.compile(r"\{[^\s'\"\\`<>&|;(){}$]*\}")
 """What follows the ``$`` of a variable whose end is seen without parsing what is in it."""
 _ESCAPABLE = frozenset('$`"\\\n')
 """What a backslash escapes between double quotes; before others it is a sign of its own."""
@@ -36,6 +36,8 @@ _WRAPPERS = frozenset(
     )
 )
 """Programs that run a command given in their arguments."""
+_MOST_WRAPPED = 200
+"""Words of a wrapper's command; of more it is not shown which program runs."""
 _LINE_WRAPPERS = frozenset(("su", "runuser", "script", "flock", "watch", "parallel"))
 """Wrappers that hand a whole line to a shell."""
 _KEYWORDS = frozenset(("if", "then", "else", "elif", "do", "while", "until", "!", "{"))
@@ -84,14 +86,13 @@ def parse_command_line(line: str) -> ShellLine:
 
 def iter_spellings(command: ShellCommand) -> Iterator[str]:
     """Yield every spelling a rule may use: with the folder or without, and unwrapped."""
-    words = command.words
-    starts = range(len(words)) if command.program in _WRAPPERS else range(min(len(words), 1))
-    for start in starts:
-        if start and words[start].startswith("-"):
-            continue
-        rest = words[start + 1 :]
-        yield " ".join((words[start], *rest))
-        yield " ".join((posixpath.basename(words[start]), *rest))
+    text = " ".join(command.words)
+    most = _MOST_WRAPPED if command.program in _WRAPPERS else 1
+    for at, word in enumerate(command.words[:most]):
+        if not at or not word.startswith("-"):
+            yield text
+            yield text[word.rfind("/") + 1 :]
+        text = text[len(word) + 1 :]
 
 
 def is_unknown(word: str) -> bool:
@@ -112,13 +113,13 @@ def _parse(line: str, depth: int) -> ShellLine:
 
 def _strip_prefix(command: ShellCommand, depth: int) -> tuple[list[ShellCommand], bool]:
     """Return a command without keywords and assignments, and those it hands to a shell."""
-    words = list(command.words)
-    while words and (words[0] in _KEYWORDS or _ASSIGNMENT.match(words[0])):
-        del words[0]
+    words = command.words
+    starts = (at for at, word in enumerate(words) if not _precedes_command(word))
+    words = words[next(starts, len(words)) :]
     if not words or words[0] in _NO_COMMANDS:
         kept = [ShellCommand((), command.targets)] if command.targets else []
         return kept, "do" not in words  # of "for" without "in"
-    found = ShellCommand(tuple(words), command.targets)
+    found = ShellCommand(words, command.targets)
     certain = words[0] not in _OBSCURE and not _hides_program(words)
     script = _extract_script(found)
     if script is None:
@@ -129,8 +130,14 @@ def _strip_prefix(command: ShellCommand, depth: int) -> tuple[list[ShellCommand]
     return [found, *inner.commands], certain and inner.certain and not is_unknown(script)
 
 
+def _precedes_command(word: str) -> bool:
+    return word in _KEYWORDS or _ASSIGNMENT.match(word) is not None
+
+
 def _hides_program(words: Sequence[str]) -> bool:
     """Return whether the text does not show which program runs, itself or by wrappers."""
+    if len(words) > _MOST_WRAPPED and posixpath.basename(words[0]) in _WRAPPERS:
+        return True
     at = 0
     while at < len(words):
         word, name = words[at], posixpath.basename(words[at])
@@ -163,8 +170,9 @@ def _find_wrapped(words: Sequence[str], at: int) -> int:
 
 def _extract_script(command: ShellCommand) -> str | None:
     """Return the script that a shell is given as an argument; None when there is none."""
-    for at, word in enumerate(command.words):
-        name = posixpath.basename(word)
+    words = command.words[:_MOST_WRAPPED]
+    names = [posixpath.basename(word) for word in words]
+    for at, (word, name) in enumerate(zip(words, names, strict=True)):
         rest = command.words[at + 1 :]
         if name == "eval":
             return " ".join(rest[1:] if rest[:1] == ("--",) else rest)
@@ -174,7 +182,7 @@ def _extract_script(command: ShellCommand) -> str | None:
             return _read_shell_arguments(rest)[0]
         if name in _LINE_WRAPPERS and (lines := [one for one in rest if _LINE.search(one)]):
             return "\n".join(lines)
-        if word.startswith(_SPLIT_OPTIONS) and "env" in map(posixpath.basename, command.words[:at]):
+        if word.startswith(_SPLIT_OPTIONS) and "env" in names[:at]:
             return _SPLIT.sub("", word) or " ".join(rest)
         if command.program not in _WRAPPERS:
             break

@@ -16,8 +16,10 @@ from agentd.agent.approval_rules import (
     grant_key,
 )
 from agentd.agent.engine import Question
+from agentd.agent.shell_parser import MAX_LINE_LENGTH
 from agentd.chats.approval import Approval
 from agentd.core.errors import BadRequest
+from tests.support.processor import busy_for_less_than
 
 RISKY = ["outside", "shell", "network", "other"]
 
@@ -382,3 +384,33 @@ def test_an_escaped_subject_names_this_action_alone(subject, decision):
     assert decide(question, policy, "", ()) == decision
     assert decide(ask_shell("rm -r / x.tmp"), policy, "", ()) == "ask"
     assert decide(ask_shell("ls ab"), policy, "", ()) == "ask"
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        *("sudo ", "sudo a ", "sudo -S ", "a= ", "eval ", "sh -c ", "'' ", "$(", "${", "{", "`"),
+        *(
+            "<<E ",
+            "cat <<E\n",
+            "\\\n",
+            "find -exec ",
+            "flock 'a b' ",
+            "su -c 'su -c ",
+            "rm;",
+            "if ",
+        ),
+    ],
+)
+@pytest.mark.parametrize("first", ["", "sudo "])
+def test_a_line_that_is_made_to_be_costly_is_judged_quickly(first, unit):
+    policy = ApprovalPolicy("auto", (ApprovalRule("deny", subject="rm *"),))
+    line = first + unit * ((MAX_LINE_LENGTH - len(first)) // len(unit))
+    with busy_for_less_than(5):
+        decide(ask_shell(line), policy, "", ())
+
+
+def test_a_wrapper_with_very_many_words_is_asked_about():
+    policy = ApprovalPolicy("auto", (ApprovalRule("deny", subject="rm *"),))
+    assert decide(ask_shell(f"env {'A=1 ' * 100}rm x"), policy, "", ()) == "deny"
+    assert decide(ask_shell(f"env {'A=1 ' * 1000}rm x"), policy, "", ()) == "ask"

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentd.agent.command_paths import TOO_LONG, explain_protection
+from agentd.agent.command_paths import TOO_LONG, TOO_MANY, explain_protection
 from agentd.agent.engines.external.common import WorkspaceBounds
+from agentd.agent.shell_parser import MAX_LINE_LENGTH
 from agentd.storage.layout import Layout
 from agentd.system.protected_paths import (
     WORKTREES,
@@ -16,6 +17,7 @@ from agentd.system.protected_paths import (
     explain_unusable_workspace,
     is_beneath,
 )
+from tests.support.processor import busy_for_less_than
 
 HOME = "/home/ann"
 PROJECT = f"{HOME}/src/shop"
@@ -382,3 +384,21 @@ def test_a_command_line_is_judged_in_the_chat_s_folder():
     assert explain_protection(f"cat {TREE}/src/*.py", bounds) == ""
     assert explain_protection("cat ../6/a", bounds)
     assert explain_protection("cat .env", bounds)
+
+
+@pytest.mark.parametrize(
+    "unit", ["cd a;", "cat /a ", "a=", "~/", "$HOME/", "* ", "{a,", "-a/b ", "[a/", "../", "'/a ' "]
+)
+def test_a_line_with_very_many_paths_is_checked_quickly_or_asked_about(unit: str) -> None:
+    bounds = WorkspaceBounds(PROJECT, os.path.realpath, PLACES)
+    line = unit * (MAX_LINE_LENGTH // len(unit))
+    with busy_for_less_than(30):
+        assert explain_protection(line, bounds) in ("", TOO_MANY)
+
+
+def test_a_long_program_in_a_line_is_no_path() -> None:
+    bounds = WorkspaceBounds(PROJECT, str, PLACES)
+    program = "print({'a': [1, 2]})\n" * 400
+    assert explain_protection(f'python3 -c "{program}"', bounds) == ""
+    named = f"{program}open('{HOME}/.ssh/id')"
+    assert explain_protection(f'python3 -c "{named}"', bounds)
