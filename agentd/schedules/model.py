@@ -124,13 +124,13 @@ class ScheduleProgress(Struct, frozen=True):
 def keep_listed(
     progress: Mapping[str, ScheduleProgress],
     listed: Iterable[Schedule],
-    renamed: Mapping[str, str],
+    new_names: Mapping[str, str],
 ) -> dict[str, ScheduleProgress]:
-    """Return the progress of the schedules that there are, also of those with another name now."""
+    """Return the progress of the listed schedules; renamed ones have ``new_names`` by their old."""
     names = {one.name for one in listed}
     kept = {name: known for name, known in progress.items() if name in names}
     for name, known in progress.items():
-        if name not in names and (new := renamed.get(name)) in names:
+        if name not in names and (new := new_names.get(name)) in names:
             kept.setdefault(new, known)
     return kept
 

@@ -61,8 +61,8 @@ class ScheduleStore(Protocol):
         ...
 
     @property
-    def renamed(self) -> dict[str, str]:
-        """The schedules that were given another name: the old one and the new."""
+    def new_names(self) -> dict[str, str]:
+        """The new names of renamed schedules, by the old ones."""
         ...
 
 
@@ -190,7 +190,7 @@ class ScheduleService:
         return min(max(left.total_seconds(), 0.0), LONGEST_SLEEP)
 
     async def _forget_others(self, listed: Iterable[Schedule]) -> None:
-        known = keep_listed(self._progress, listed, self._book.renamed)
+        known = keep_listed(self._progress, listed, self._book.new_names)
         if known != self._progress:
             self._progress = known
             await self._save()

@@ -61,8 +61,8 @@ class ScheduleFile:
     """
 
     def __init__(self, layout: Layout, changed: Callable[[], None] = lambda: None) -> None:
-        self.renamed: dict[str, str] = {}
-        """The schedules that were given another name here: the old one and the new."""
+        self.new_names: dict[str, str] = {}
+        """The new names of schedules that ``change`` renamed, by the old ones."""
         self._layout = layout
         self._changing = asyncio.Lock()
         self.file: WatchedFile[tuple[Schedule, ...]] = WatchedFile(
@@ -101,7 +101,7 @@ class ScheduleFile:
             index = find_index(listed, name)
             require_unused_name(listed[:index] + listed[index + 1 :], schedule.name)
             if name != schedule.name:
-                self.renamed[name] = schedule.name
+                self.new_names[name] = schedule.name
             return _replace_entry(listed, text, index, schedule)
 
         return await self._change(change, version)
