@@ -136,14 +136,14 @@ def _takes_whole_folders(command: ShellCommand) -> bool:
 
 def _iter_paths(word: str, check: _PathCheck) -> Iterator[str]:
     """Yield each path that a word may name, and protected paths that its pattern may match."""
-    yield from _iter_named(word)
+    yield from _iter_literal_paths(word)
     if _PATTERN.search(word):
         for path in (word, *_BEHIND.split(word)[1:]):
             yield from check.match(path)
 
 
-def _iter_named(word: str) -> Iterator[str]:
-    """Yield the possible paths in a word: all of it, and what signs such as ``=`` precede."""
+def _iter_literal_paths(word: str) -> Iterator[str]:
+    """Yield the possible paths in a word: all of it, and each part after a sign such as ``=``."""
     known = re.split(r"[$`*?\[]", word, maxsplit=1)[0]  # a pattern up to its first unknown sign
     if known != word:
         known = known.rpartition("/")[0]

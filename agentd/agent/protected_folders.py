@@ -28,16 +28,17 @@ def find_protected_places(layout: Layout) -> ProtectedPlaces:
 
 
 def find_protected_files(layout: Layout) -> tuple[str, ...]:
-    """Return the real paths of the configuration files, and of the files that they name."""
+    """Return the real paths of the configuration files and of the files they name. Blocking."""
     config = realpath(layout.config)
     files = {path for name in sorted(CONFIG_FILES) for path in _iter_files(join(config, name))}
     return tuple(sorted(files))
 
 
-class ProtectingFolders:
-    """Prepares the ``folders`` of chats; before each turn it protects what the settings name now.
+class ProtectionRefreshingFolders:
+    """The folders of chats (``agent.planner.ChatFolders``), prepared before each turn.
 
-    Satisfies ``agent.planner.ChatFolders``.
+    Configuration files take effect when they are saved, so the secret files that they name by then
+    are protected first.
     """
 
     def __init__(self, folders: ChatFolders, layout: Layout, files: ProtectedFiles) -> None:
@@ -46,7 +47,7 @@ class ProtectingFolders:
         self._files = files
 
     async def prepare_folder(self, chat_id: int) -> str:
-        """Return the folder of the chat's work tree; empty: it has none."""
+        """Refresh the protected files, then prepare the chat's folder; empty: it has none."""
         self._files.paths = await asyncio.to_thread(find_protected_files, self._layout)
         return await self._folders.prepare_folder(chat_id)
 

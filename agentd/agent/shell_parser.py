@@ -20,9 +20,9 @@ _MAX_DEPTH = 12
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
 _UNKNOWN = re.compile(r"[$`*?\[]")
 _PLAIN_VARIABLE = re.compile(r"\{[^\s'\"\\`<>&|;(){}$]*\}")
-"""What follows the ``$`` of a variable whose end is seen without parsing what is in it."""
+"""The rest of a variable after its ``$``, if it has nothing to be parsed in it."""
 _ESCAPABLE = frozenset('$`"\\\n')
-"""What a backslash escapes between double quotes; before others it is a sign of its own."""
+"""The characters that a backslash escapes between double quotes; before others it is literal."""
 _WORD_ENDS = frozenset(" \t\n;&|()<>")
 
 _SHELLS = frozenset(("sh", "bash", "dash", "zsh", "ksh", "ash", "mksh", "fish"))
@@ -37,7 +37,7 @@ _WRAPPERS = frozenset(
 )
 """Programs that run a command given in their arguments."""
 _MOST_WRAPPED = 200
-"""Words of a wrapper's command; of more it is not shown which program runs."""
+"""The most words of a wrapper's command; a longer one counts as hiding which program it runs."""
 _LINE_WRAPPERS = frozenset(("su", "runuser", "script", "flock", "watch", "parallel"))
 """Wrappers that hand a whole line to a shell."""
 _KEYWORDS = frozenset(("if", "then", "else", "elif", "do", "while", "until", "!", "{"))
@@ -48,10 +48,11 @@ _IS_NO_PROGRAM = re.compile(r"[0-9]|[A-Za-z_][A-Za-z0-9_]*=")
 """How a number or an assignment begins."""
 _NO_COMMANDS = frozenset(("fi", "done", "esac", "}", "for"))
 _BLANKS = re.compile(r"(?:[ \t]|\\\n)+")
+"""Blanks between words; a line that goes on is one, too."""
 _LINE = re.compile(r"[\s;&|]")
-_SPLIT_OPTIONS = ("-S", "-vS", "--split-string")
-_SPLIT = re.compile(r"^(?:-v?S|--split-string=?)")
-"""The option of ``env`` with a command in one word."""
+"""A sign that a word is a command line rather than a name."""
+_SPLIT_STRING = re.compile(r"-v?S|--split-string=?")
+"""The option of ``env`` that takes a whole command as one word."""
 _OBSCURE = frozenset(("case", "select", "function", "coproc", "[[", "alias"))
 """Words whose grammar is not parsed, or that keep commands for later."""
 
@@ -182,8 +183,8 @@ def _extract_script(command: ShellCommand) -> str | None:
             return _read_shell_arguments(rest)[0]
         if name in _LINE_WRAPPERS and (lines := [one for one in rest if _LINE.search(one)]):
             return "\n".join(lines)
-        if word.startswith(_SPLIT_OPTIONS) and "env" in names[:at]:
-            return _SPLIT.sub("", word) or " ".join(rest)
+        if (split := _SPLIT_STRING.match(word)) and "env" in names[:at]:
+            return word[split.end() :] or " ".join(rest)
         if command.program not in _WRAPPERS:
             break
     return None

@@ -23,7 +23,7 @@ from agentd.agent.hooks.directory import HookDirectory
 from agentd.agent.mcp_servers.directory import McpDirectory
 from agentd.agent.planner import ChatFolders, NoChatFolders, TurnPlanner
 from agentd.agent.processes.table import ProcessTable
-from agentd.agent.protected_folders import ProtectingFolders, find_protected_places
+from agentd.agent.protected_folders import ProtectionRefreshingFolders, find_protected_places
 from agentd.agent.suppliers import SupplierDirectory
 from agentd.app.config_files import ConfigFiles
 from agentd.chats.service import ChatService
@@ -154,7 +154,9 @@ class EngineComponent:
             all_chats,
             self._get_budget,
             mark,
-            ProtectingFolders(folders or NoChatFolders(), self._layout, self._protected_files),
+            ProtectionRefreshingFolders(
+                folders or NoChatFolders(), self._layout, self._protected_files
+            ),
             self.commands,
         )
         dispatcher = Dispatcher(
