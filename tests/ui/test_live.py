@@ -166,6 +166,16 @@ def test_the_worker_keeps_the_files_of_this_version_and_no_data(
 HIDDEN = "Object.defineProperty(document, 'hidden', { configurable: true, get: () => true })"
 
 
+def open_hidden_inbox(somebody: Person, site: Serving) -> Page:
+    """Open a page that may notify and that nobody looks at."""
+    somebody.context.grant_permissions(["notifications"], origin=site.url)
+    page = somebody.open("/inbox")
+    page.locator(".shell").wait_for()
+    page.evaluate("navigator.serviceWorker.ready.then(() => 1)")
+    page.evaluate(HIDDEN)
+    return page
+
+
 def list_notifications(page: Page) -> list[str]:
     """List the titles and texts of the notifications that are shown."""
     found: list[str] = page.evaluate(
@@ -182,11 +192,7 @@ def test_a_question_is_notified_while_nobody_looks_and_withdrawn_once_answered(
     prompt = "ask while nobody looks"
     talking.expect(prompt)
     with person(browser, site, workers=True) as somebody:
-        somebody.context.grant_permissions(["notifications"], origin=site.url)
-        page = somebody.open("/inbox")
-        page.locator(".shell").wait_for()
-        page.evaluate("navigator.serviceWorker.ready.then(() => 1)")
-        page.evaluate(HIDDEN)
+        page = open_hidden_inbox(somebody, site)
         chat = site.client().create_chat(prompt=prompt, title="Nobody looks")
         talking.say(prompt, Question("shell", "run_command", "make clean"))
         (notification,) = until(lambda: list_notifications(page))
@@ -211,11 +217,7 @@ def test_a_command_that_a_notification_cannot_show_as_it_is_is_not_allowed_there
     for title in commands:
         talking.expect(title)
     with person(browser, site, workers=True) as somebody:
-        somebody.context.grant_permissions(["notifications"], origin=site.url)
-        page = somebody.open("/inbox")
-        page.locator(".shell").wait_for()
-        page.evaluate("navigator.serviceWorker.ready.then(() => 1)")
-        page.evaluate(HIDDEN)
+        page = open_hidden_inbox(somebody, site)
         for title, command in commands.items():
             site.client().create_chat(prompt=title, title=title)
             talking.say(title, Question("shell", "run_command", command))
