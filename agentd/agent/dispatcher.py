@@ -28,7 +28,7 @@ from agentd.models.program_state import ProgramStates
 log = logging.getLogger(__name__)
 
 BUG_SECONDS = 30.0
-"""The seconds before a turn is begun again that could not begin for an unexpected error."""
+"""The seconds until a turn is tried again that an unexpected error kept from starting."""
 STOP_SECONDS = 15.0
 """The seconds to wait for a stopped turn; an engine has ten seconds to stop."""
 
@@ -269,7 +269,7 @@ class Dispatcher:
         await work.apply(end_after_bug(tools, error) if error else end_after_crash(tools), place)
 
     async def _recover(self, chat_id: int, error: BaseException) -> None:
-        """End what an unexpected error left open; if that is nothing, keep the prompt for later."""
+        """End the turn that an unexpected error left open; without one, delay the next attempt."""
         await asyncio.sleep(RETRY_SECONDS)
         if self._turns.get_summary(chat_id).working:
             await self._end_open_turn(chat_id, None if isinstance(error, Unavailable) else error)

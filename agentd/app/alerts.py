@@ -78,7 +78,7 @@ class AlertsComponent:
         await self._sender.close()
 
     def _get_targets(self) -> Mapping[str, AlertTarget] | None:
-        """Return the targets; None where nobody knows them, since the file was never valid."""
+        """Return the targets; None while they are unknown, as the file was never valid."""
         targets = self.file.current
         return None if self.file.problems and not targets else targets
 

@@ -74,7 +74,7 @@ def render_modes(modes: Sequence[ProgramMode], chosen: str) -> str:
 
 
 def render_approval(asked: Approval) -> str:
-    """Render an approval in full, without what turns text around: people see what they allow."""
+    """Render an approval in full, control characters escaped: people see what they allow."""
     lines = [f"**May the agent do this?** ({escape_markdown(asked.tool)}, {asked.kind})"]
     fence = "`" * (count_longest_backticks(asked.subject) + 3)
     lines += [fence, escape_lines(asked.subject), fence]

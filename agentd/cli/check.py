@@ -182,7 +182,7 @@ def _try_engines(args: argparse.Namespace) -> "list[EngineTrial]":
 def find_insecure_paths(folder: str) -> Iterator[ConfigProblem]:
     """Yield every path in a state folder that others can change; nothing if it is missing.
 
-    What is in the chats' work trees is the repository's: it may have links, and is not looked at.
+    Chats' work trees are not searched: their files are the repository's, which may have links.
     Blocking.
     """
     if not os.path.lexists(folder):

@@ -43,9 +43,9 @@ def escape_unprintable(text: str) -> str:
 
 
 def escape_lines(text: str) -> str:
-    """Return the text with its lines and tabs, and all else as ``escape_unprintable``.
+    """Return the text as ``escape_unprintable`` does, but keep line breaks and tabs.
 
-    For what a person decides about: nothing in it hides text or turns it around.
+    For text that a person approves: no control or direction character hides or reorders a part.
     """
     lines = (map(escape_unprintable, line.split("\t")) for line in text.split("\n"))
     return "\n".join(map("\t".join, lines))

@@ -9,7 +9,7 @@ from agentd.core.errors import BadRequest
 _MOST_COMPARED = 5000
 """Lines of a file that are compared for the nearest one ..."""
 _MOST_MEASURED = 50
-"""... and those of them that are compared letter by letter."""
+"""... and those of them that are compared character by character."""
 _NEAR = 0.6
 _MOST_SHOWN = 12
 
@@ -76,17 +76,18 @@ def _describe_nearest(text: str, old: str) -> str:
 def _find_nearest(lines: Sequence[str], wanted: str) -> int:
     """Return the index of the line most like ``wanted``; -1: there is none.
 
-    Only those with the most pieces in common are compared letter by letter, which is slow.
+    Only the lines with the most pieces in common are compared character by character: that is
+    slow.
     """
     matcher = SequenceMatcher(autojunk=False)
     matcher.set_seq2(wanted[:200])
-    pieces = _cut(wanted[:200])
+    pieces = _split_into_pieces(wanted[:200])
     likely: list[tuple[int, int]] = []
     for index, line in enumerate(lines):
         short = line.strip()[:200]
         matcher.set_seq1(short)
         if matcher.real_quick_ratio() > _NEAR and matcher.quick_ratio() > _NEAR:
-            likely.append((-len(pieces & _cut(short)), index))
+            likely.append((-len(pieces & _split_into_pieces(short)), index))
     best, at = _NEAR, -1
     for _, index in nsmallest(_MOST_MEASURED, likely):
         matcher.set_seq1(lines[index].strip()[:200])
@@ -95,6 +96,6 @@ def _find_nearest(lines: Sequence[str], wanted: str) -> int:
     return at
 
 
-def _cut(line: str) -> set[str]:
-    """Return the pieces of four letters of a line; all of a shorter one."""
+def _split_into_pieces(line: str) -> set[str]:
+    """Return each run of four characters in a line; a shorter line is one piece."""
     return {line[at : at + 4] for at in range(max(len(line) - 3, 1))}

@@ -1,7 +1,7 @@
 """Renders a web page as text: links as ``text (address)``, without scripts and styles.
 
-The page may be made to hurt. ``html.parser`` needs quadratic time for tags, quotes or comments that
-do not end; here each part is read once, and what does not end is the end of the page.
+Pages may be hostile, and ``html.parser`` needs quadratic time for tags, quotes or comments without
+an end. Here each part is read once; one without an end takes the rest of the page.
 """
 
 import html

@@ -106,7 +106,7 @@ class AlertService:
     def on_targets_changed(self) -> None:
         """Follow the targets; without an enabled one, nothing fires.
 
-        While nobody knows whether a target is gone, what it is to be told is kept.
+        While the targets are unknown, their pending deliveries are kept.
         """
         targets = self._get_targets()
         self._is_active = any(target.enabled for target in (targets or {}).values())

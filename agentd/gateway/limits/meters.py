@@ -199,7 +199,7 @@ class KeyMeters:
         yield from (pattern for pattern in key.model_limits if pattern in known)
 
     def _iter_model_meters(self, key_id: str, model: str) -> Iterator[UsageMeter]:
-        """Yield the meters in which a key's request of a model counts, also of limits of before."""
+        """Yield the meters that count a key's requests of a model, removed limits' included."""
         for pattern, meter in self._models.get(key_id, {}).items():
             if fnmatchcase(model, pattern):
                 yield meter

@@ -31,7 +31,7 @@ SOON_SECONDS = 1
 """Seconds to wait for what another call's end will bring."""
 
 KEPT_WINDOWS = 4
-"""Days, weeks and months each whose sums are kept, in case that the clock returns to them."""
+"""Days, weeks and months whose sums are kept, in case the clock returns to them."""
 
 _MINUTE_CHARS = len("2026-11-21T07:50")
 
@@ -193,23 +193,23 @@ class Reservation:
 
 
 class _WindowSum:
-    """What is spent from the start of the present window on, and of its length in those before.
+    """The spending of the current day, week or month, and of the last ones before it.
 
-    They are known apart, for the clock may be put forward or back, and be right again: that
-    forgives nothing, and what was recorded later counts in the windows before.
+    Each window's sum is kept apart. So a clock that is put forward or back for a while forgives
+    nothing, and a cost that is recorded late counts in the window it belongs to.
     """
 
     __slots__ = ("_parts", "_start", "amount")
 
     def __init__(self, window: Window, amount: Decimal) -> None:
         self.amount = amount
-        """USD since the start of the present window."""
+        """USD since the start of the current window."""
         self._start = window.start
         self._parts = {window.start: amount}
         """USD of the last windows, by their starts."""
 
     def move_to(self, window: Window) -> None:
-        """Let another window be the present one."""
+        """Make another window the current one."""
         self._start = window.start
         self._parts.setdefault(window.start, Decimal(0))
         if len(self._parts) > KEPT_WINDOWS:

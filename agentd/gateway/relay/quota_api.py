@@ -84,7 +84,7 @@ class SharedQuotaView(Struct, frozen=True, rename="camel"):
     name: str
     """The model's name or a pattern of names, the owner or the tag."""
     spent: SharedSpentView
-    """What was spent."""
+    """The spending that counts towards these limits."""
     limits: tuple[QuotaLimitView, ...]
     """The limits that are set; of several, all hold."""
 

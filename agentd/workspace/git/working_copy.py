@@ -36,7 +36,7 @@ MOST_LISTED = 10_000
 """Changed files that a person is shown."""
 _SAID = 2000
 _LOST = "\ufffd"
-"""What is shown in the place of bytes that are no UTF-8."""
+"""The character shown in place of bytes that are not UTF-8."""
 _HOOKS_OUTPUT = 16 * 2**20
 """Bytes that the hooks of a commit may say."""
 
@@ -180,7 +180,7 @@ class WorkingCopy:
                 raise_git_error(ended)
 
     async def _find_real_names(self, paths: list[str]) -> list[str]:
-        """Return the paths with the bytes that are no UTF-8, in whose place a status has a sign."""
+        """Return the real names of paths that a status shows with ``_LOST`` in them."""
         if not any(_LOST in path for path in paths):
             return paths
         listed = await self._git.run_checked(
@@ -268,7 +268,7 @@ class WorkingCopy:
             if not (is_other and leave_out and changed):
                 why = ", which is another repository" if is_other else ""
                 raise Conflict(f"There is nothing to commit in {make_printable(path)}{why}")
-        # What is staged as it is, is left so: a removed file may be a folder by now.
+        # Files that are staged as they are stay so: a removed file may be a folder by now.
         left = [path for path, line in zip(changed, lines, strict=True) if line[1:2] != b" "]
         staging = await self._git.run(
             *("update-index", "--add", "--remove", "--replace", "-z", "--stdin"),
