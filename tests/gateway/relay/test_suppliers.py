@@ -61,7 +61,7 @@ def gateway(
         setup.channels.append(setup.build_channel("second-gemini", "gemini"))
         setup.models.append(build_model("gemini-twice", "gemini", "second-gemini"))
         for dialect, name in CHANNELS.items():
-            for way in (f"asked-too-much-{name}", f"asked-too-late-{name}"):
+            for way in (f"asked-too-much-{name}", f"asked-too-late-{name}", f"waiting-{name}"):
                 setup.channels.append(setup.build_channel(way, dialect))
                 setup.models.append(build_model(way, way))
             setup.channels.append(
@@ -241,7 +241,7 @@ def test_the_wait_of_the_last_supplier_is_reported(gateway: RunningGateway) -> N
     for dialect in DIALECTS:
         refuse = Refuse(429, "Slow down", headers={"Retry-After": "7"})
         gateway.supplier.script(refuse)
-        result = gateway.add_caller().ask(dialect, f"by-{CHANNELS[dialect]}")
+        result = gateway.add_caller().ask(dialect, f"waiting-{CHANNELS[dialect]}")
         assert (result.status, result.headers["Retry-After"]) == (429, "7")
         assert "Slow down" in result.error()["message"]
 
