@@ -186,10 +186,11 @@ def build_dispatcher(
 WHOLE = re.compile(
     r"tests\.(support\.(daemon|fixtures|loopback|clickhouse|proxies|schemathesis_run)|supplier)\b"
     r"|tests\.gateway\.(admin\.)?conftest|tests\.(crash|benchmarks)\b"
-    r"|^(import|from) (subprocess|playwright)\b",
+    r"|^(import|from) (subprocess|playwright|openai|anthropic|tests\.llm\.dialects\.clients)\b",
     re.MULTILINE,
 )
-"""How a file tells that it needs a whole daemon, a browser or another program."""
+"""How a file tells that it needs a whole daemon, a browser, another program or a vendor's library
+(those of OpenAI and Anthropic take seconds to import, in each process)."""
 
 SLOW = frozenset(
     (
@@ -200,6 +201,7 @@ SLOW = frozenset(
         "fuzz/test_fuzz.py",
         "gateway/secrets/test_hostile.py",
         "gateway/secrets/test_loosened.py",
+        "model_checking/test_model_checking.py",
         "storage/test_checksummed_json.py",
     )
 )
@@ -230,12 +232,14 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers() -> int:
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """Start three workers for two cores with ``-n auto``: tests also wait, but not that much.
 
     With four, beside some other work, tests took twice as long, and a whole run was no shorter.
+    The tests of ``--fast`` hardly wait, and each worker imports them all.
     """
-    return min((3 * len(os.sched_getaffinity(0)) + 1) // 2, 8)
+    cores = len(os.sched_getaffinity(0))
+    return min(cores if config.getoption("--fast") else (3 * cores + 1) // 2, 8)
 
 
 @pytest.hookimpl(optionalhook=True)
