@@ -82,8 +82,7 @@ class ResourceEndpoints(ABC, Generic[E]):
         found = self.find_known(name)
         if found is not None:
             return found
-        if problems := self._get_problems():
-            raise Unavailable(f"The {self.noun}s cannot be read", str(problems[0]))
+        self._require_readable()
         near = suggest_name(name, self.listing.names)
         raise NotFound(f'There is no {self.noun} "{name[:100]}"{near}')
 
@@ -111,8 +110,10 @@ class ResourceEndpoints(ABC, Generic[E]):
         return structs.replace(old, enabled=enabled)
 
     async def list_page(self, call: Request) -> Response:
-        """Return one page."""
+        """Return one page. ``Unavailable`` if nothing of the file is in force: it may have some."""
         await self.refresh()
+        if not self.listing.names:
+            self._require_readable()
         found, after = self.listing.get_page(call)
         return Response(self.types.page(items=[self.render(one) for one in found], next=after))
 
@@ -159,6 +160,10 @@ class ResourceEndpoints(ABC, Generic[E]):
         return self.respond(
             await self.managed.change(name, revise, parse_change_request(call), action)
         )
+
+    def _require_readable(self) -> None:
+        if problems := self._get_problems():
+            raise Unavailable(f"The {self.noun}s cannot be read", str(problems[0]))
 
     def _find_named(self, call: Request) -> E:
         return self.find(call.get_name(self.path_parameter))

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 from msgspec import Struct
 
 from agentd.core.errors import (
+    AgentdError,
     BadRequest,
     Conflict,
     NotFound,
@@ -50,6 +51,8 @@ class ResourceDocs(Struct, frozen=True, kw_only=True):
     create_verb: str = "add"
     """The verb in the operation id of the route that creates one."""
     list: str
+    list_errors: tuple[type[AgentdError], ...] = (BadRequest, Unavailable)
+    """The errors of the list; ``Unavailable``: its file cannot be read, and nothing is known."""
     create: str
     create_example: object
     create_parameters: tuple[Parameter, ...] = ()
@@ -155,7 +158,7 @@ def _build_collection_routes(
             summary=docs.list,
             operation_id=f"list_{docs.noun}s",
             response_type=types.page,
-            errors=(BadRequest,),
+            errors=docs.list_errors,
             parameters=PAGING,
         ),
         build_route(

@@ -158,6 +158,7 @@ _DOCS = ResourceDocs(
     types=SecretRuleEndpoints.types,
     noun="secret_rule",
     list="List the secret rules, including built-in ones; values are masked.",
+    list_errors=(BadRequest,),  # the built-in rules are always known
     create="Create a rule: a regex (RE2) or an exact value; it applies from the next request on.",
     create_example={
         "id": "ticket",

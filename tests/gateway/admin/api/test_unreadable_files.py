@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
+from tests.gateway.admin.conftest import HASH, MANAGEMENT_KEY
 from tests.gateway.conftest import GatewaySetup
-from tests.support.daemon import Client, until
+from tests.support.daemon import Client, Serving, until
 
 KEYS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "access_keys": ("keys", {"name": "laptop"}, {"enabled": False}),
@@ -59,6 +60,36 @@ def test_what_a_file_may_have_is_unavailable_while_it_is_not_in_force(
         assert f"{path}:" in refused["details"]
     path.write_text(before)
     until(lambda: manager.get(address).status == 404)
+
+
+@pytest.mark.parametrize(
+    ("file", "kind"),
+    [
+        ("channels", "channels"),
+        ("models", "models"),
+        ("budgets", "budgets"),
+        ("alert_targets", "alert-targets"),
+        ("access_keys", "keys"),
+        ("management_keys", "management-keys"),
+    ],
+)
+def test_a_list_is_not_empty_but_unavailable_if_its_file_was_invalid_at_the_start(
+    setup: GatewaySetup, file: str, kind: str
+) -> None:
+    """A program that makes what is missing would else believe that nothing is there."""
+    path = Path(getattr(setup.layout, file))
+    setup.write()
+    before = path.read_text() if path.exists() else "{}"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(before + "\n- [")
+    path.chmod(0o600)
+    with Serving(setup.folder, environ={"PROXY_APP_HASH": HASH}) as daemon:
+        manager = daemon.client(MANAGEMENT_KEY)
+        refused = manager.get(f"/api/agent/{kind}")
+        assert (refused.status, refused["error"]) == (503, "Unavailable")
+        assert f"{path}:" in refused["details"]
+        path.write_text(before)
+        until(lambda: manager.get(f"/api/agent/{kind}").status == 200)
 
 
 def test_a_rule_that_is_not_built_in_is_unavailable_while_the_file_cannot_be_read(
