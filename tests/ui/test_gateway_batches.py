@@ -124,3 +124,17 @@ def test_repricing_is_planned_then_applied_and_the_first_cost_is_kept(
     page.get_by_role("dialog").get_by_role("button", name="Undo").click()
     expect(page.get_by_text(f"undone by no. {change['number'] + 1}")).to_be_visible()
     assert gateway.requests() == [before]
+
+
+def test_the_search_finds_what_stands_behind_the_first_page_and_beside_a_list_that_fails(
+    gus: Person, gateway: GatewaySite
+) -> None:
+    for number in range(60):
+        assert gateway.admin.post("/api/agent/keys", {"name": f"many-{number:02}"}).status == 201
+    assert gateway.admin.post("/api/agent/keys", {"name": "zulu"}).status == 201
+    page = gus.open("/gateway/keys")
+    page.locator(".shell").wait_for()
+    page.route("**/api/agent/models*", lambda route: route.fulfill(status=503, json={}))
+    page.keyboard.press("Control+k")
+    page.get_by_role("combobox").fill("zulu")
+    expect(page.get_by_role("option", name="zulu access key")).to_be_visible()

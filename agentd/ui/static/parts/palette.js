@@ -35,8 +35,6 @@ export function showPalette() {
     listGateway().then((found) => {
       named = found;
       if (input.value.trim()) void search(chosen);
-    }).catch((error) => {
-      if (!(error instanceof ApiError)) throw error; // they are left out
     });
 
     const show = (/** @type {Entry[]} */ entries, searches = false) => void unlessPressed([results], () => {
@@ -69,6 +67,9 @@ export function showPalette() {
       const { signal } = searching;
       timer = setTimeout(async () => {
         const known = new Set(near.map((entry) => entry.label));
+        const further = await listGateway({ name: text, limit: MOST }, signal);
+        near.push(...further.filter(({ group, label }) => !near.some((one) => one.group === group && one.label === label)));
+        if (!signal.aborted) show(near, true);
         /** @type {Entry[]} */
         const said = [];
         try {
@@ -113,19 +114,22 @@ function inMessages(chat) {
 }
 
 /**
- * The gateway's access keys, channels and models, for administrators.
+ * Access keys, channels and models of the gateway, for administrators; a list that cannot be read is left out.
+ * @param {{ name?: string, limit?: number }} [wanted] by default the first ones
+ * @param {AbortSignal} [abort]
  * @returns {Promise<Entry[]>}
  */
-async function listGateway() {
+async function listGateway(wanted = {}, abort) {
   if (!may("administrator")) return [];
-  const [keys, channels, models] = await Promise.all([get("/api/agent/keys"), get("/api/agent/channels"), get("/api/agent/models")]);
-  /** @type {(label: string, note: string, sign: string, path: string) => Entry} */
-  const entry = (label, note, sign, path) => ({ label, note, icon: sign, group: "Gateway", run: () => void navigate(`/gateway/${path}`) });
-  return [
-    ...keys.items.map(({ name, id }) => entry(name, "access key", "key", `keys/${id}`)),
-    ...channels.items.map(({ name }) => entry(name, "channel", "plug", `channels/${encodeURIComponent(name)}`)),
-    ...models.items.map(({ name }) => entry(name, "model", "cube", `models/${encodeURIComponent(name)}`)),
-  ];
+  /** @type {(path: string, note: string, sign: string) => (named: { name: string, id?: string }) => Entry} */
+  const entry = (path, note, sign) => ({ name, id }) =>
+    ({ label: name, note, icon: sign, group: "Gateway", run: () => void navigate(`/gateway/${path}/${encodeURIComponent(id ?? name)}`) });
+  const lists = await Promise.allSettled([
+    get("/api/agent/keys", wanted, abort).then(({ items }) => items.map(entry("keys", "access key", "key"))),
+    get("/api/agent/channels", wanted, abort).then(({ items }) => items.map(entry("channels", "channel", "plug"))),
+    get("/api/agent/models", wanted, abort).then(({ items }) => items.map(entry("models", "model", "cube"))),
+  ]);
+  return lists.flatMap((list) => (list.status === "fulfilled" ? list.value : []));
 }
 
 /**
