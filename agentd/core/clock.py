@@ -18,7 +18,7 @@ A missing timestamp is an empty string in records and ``null`` in responses and 
 """
 
 
-_HAS_ZONE = re.compile(r"T.*(?:[Zz]|[+ -]\d\d(?::?\d\d){0,2})$")
+_HAS_ZONE = re.compile(r"[Tt].*(?:[Zz]|[+ -]\d\d(?::?\d\d){0,2})$")
 
 
 class Clock(Protocol):
@@ -91,13 +91,13 @@ def format_iso(moment: datetime) -> Timestamp:
 def parse_iso(text: str) -> datetime:
     """Parse an ISO 8601 time; without an offset it is taken as UTC.
 
-    A ``+`` that arrived as a space (it was not escaped in a URL) is accepted.
-    Raises ``ValueError`` for anything else.
+    A ``+`` that arrived as a space (it was not escaped in a URL) is accepted, and a space before
+    the offset. Raises ``ValueError`` for anything else.
     """
-    text = text.strip()
+    text = text.strip().upper()
     head, blank, offset = text.rpartition(" ")
-    if blank and "T" in head:
-        text = f"{head}+{offset}"
+    if blank and ("T" in head or " " in head):
+        text = f"{head}{'' if offset.startswith(('+', '-', 'Z')) else '+'}{offset}"
     moment = datetime.fromisoformat(text)
     try:
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)

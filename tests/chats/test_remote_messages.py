@@ -108,13 +108,15 @@ def test_a_moment_may_be_written_in_any_way_of_iso_8601(history: "History", inde
         at.replace(tzinfo=None).isoformat(),
         at.strftime("%Y%m%dT%H%M%S.") + f"{at.microsecond // 1000:03d}Z",
         at.isoformat(" "),
+        at.isoformat().lower(),
     ]
     for since in spellings:
         found = read_messages(history.client, 1, since)
         assert found["messages"] == history.messages[index:], since
         assert found["since"] == since
-    unquoted = read_messages(history.client, 1, east.isoformat(), quoted=False)
-    assert unquoted["messages"] == history.messages[index:], "a + that arrived as a space"
+    for since in (east.isoformat(), str(east).replace(" ", "%20")):
+        unquoted = read_messages(history.client, 1, since, quoted=False)
+        assert unquoted["messages"] == history.messages[index:], "a + that arrived as a space"
 
 
 def test_what_is_finer_than_a_millisecond_counts(history: "History") -> None:
