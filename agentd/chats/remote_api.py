@@ -141,8 +141,8 @@ class AppendPrompt(Struct, frozen=True, rename="camel"):
     """It is not sent before this time; those behind it do not wait for it."""
     output_schema: dict[str, Any] | None = None
     """The JSON Schema of an object: the reply is JSON that fits it."""
-    is_paused: bool = False
-    """True: it waits in the queue until it is resumed."""
+    is_paused: bool | None = None
+    """True: it waits in the queue until it is resumed. Null is false."""
 
 
 class RewritePrompt(Struct, frozen=True):
@@ -322,7 +322,7 @@ class RemoteEndpoints:
             once,
             later,
             output_schema=schema,
-            paused=body.is_paused,
+            paused=bool(body.is_paused),
         )
         return Response(make_prompt_view(prompt), 201)
 

@@ -71,6 +71,39 @@ def test_an_appended_prompt_is_answered_whole(client: Client, chat: int) -> None
     assert reply.json() == client.prompts(chat)[0]
 
 
+@pytest.mark.parametrize("field", ["isPaused", "model", "notBefore", "outputSchema"])
+def test_an_optional_field_of_an_appended_prompt_that_is_null_is_as_if_absent(
+    client: Client, chat: int, field: str
+) -> None:
+    added = client.post(f"{CHATS}/{chat}/queue", {"prompt": "p", field: None})
+    assert added.status == 201
+    assert client.prompts(chat) == [added.json()]
+    assert set(added.json()) == {"id", "prompt", "isPaused", "model", "createdAt"}
+    assert (added["isPaused"], added["model"]) == (False, "")
+
+
+def test_the_text_of_a_prompt_is_kept_as_it_was_written(
+    client: Client, engine: Engine, chat: int
+) -> None:
+    """Specification 2, 'Queue prompt object' and 'Message object': the text of the user."""
+    path, text = f"{CHATS}/{chat}/queue", "  \u05d0 \U0001f469\u200d\U0001f467\r\n\tb \n"
+    added = client.post(path, {"prompt": text})
+    assert added["prompt"] == text
+    other = client.post(path, {"prompt": "x"})
+    assert client.put(f"{path}/{other['id']}", {"prompt": text + "1"})["prompt"] == text + "1"
+    kept = [{"id": one["id"], "prompt": one["prompt"]} for one in client.prompts(chat)]
+    client.put(path, {"prompts": [*kept, {"prompt": text + "2"}]})
+    assert list_waiting(client, chat) == [text, text + "1", text + "2"]
+    engine.release()
+    client.messages(chat)
+    first = client.create_chat(prompt=text)
+    assert client.messages(first)[0]["content"] == text
+    given = [text, text + "1", text + "2", text]
+    assert [assignment.prompt for assignment in engine.given[1:]] == given
+    said = [one["content"] for one in client.messages(chat) if one["role"] == "user"]
+    assert said[1:] == given[:3]
+
+
 def test_an_appended_prompt_is_processed_automatically(client: Client) -> None:
     """Specification 1 and 3: prompts are sent in queue order."""
     chat = client.create_chat()

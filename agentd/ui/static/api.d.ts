@@ -195,7 +195,7 @@ export type AppendPrompt = {
   model?: string | null;
   notBefore?: string | null;
   outputSchema?: Record<string, unknown> | null;
-  isPaused?: boolean;
+  isPaused?: boolean | null;
 };
 
 export type ApprovalDetailView = {
