@@ -75,13 +75,18 @@ def test_a_chat_without_a_title_has_the_default_one(
     assert client.status(client.create_chat(**wish))["title"] == "Remote API Chat"
 
 
+def write_skill(daemon: Serving, name: str) -> None:
+    """Write a skill that says to look twice."""
+    skill = Path(daemon.layout.skills, name)
+    skill.mkdir(parents=True)
+    (skill / "SKILL.md").write_text(f"---\nname: {name}\ndescription: d\n---\nLook twice.\n")
+
+
 def test_title_model_skill_and_system_prompt_belong_to_the_chat(
     client: Client, daemon: Serving, engine: Engine
 ) -> None:
     """Specification 2, 'Chat creation request body'."""
-    skill = Path(daemon.layout.skills, "review")
-    skill.mkdir(parents=True)
-    (skill / "SKILL.md").write_text("---\nname: review\ndescription: d\n---\nLook twice.\n")
+    write_skill(daemon, "review")
     chat = client.create_chat(
         prompt="p", title="T", model="m", skill="review", systemPrompt="Be\nkind"
     )
@@ -92,8 +97,11 @@ def test_title_model_skill_and_system_prompt_belong_to_the_chat(
     assert "Look twice." in given.instructions
 
 
-def test_without_a_skill_the_chat_has_none(client: Client, engine: Engine) -> None:
-    """Specification 2, 'Chat creation request body', skill: no inheritance."""
+def test_without_a_skill_the_chat_has_none(client: Client, daemon: Serving, engine: Engine) -> None:
+    """Specification 2, 'Chat creation request body', skill: no inheritance of the default."""
+    write_skill(daemon, "review")
+    Path(daemon.layout.skills_settings).write_text("default: review\n")
+    until(lambda: client.get("/api/skills")["default"] == "review")
     client.messages(client.create_chat(prompt="p"))
     assert engine.given[0].skill == "none"
     assert engine.given[0].model == engine.given[0].instructions == ""
@@ -208,6 +216,19 @@ def test_the_status_has_the_specified_fields(client: Client) -> None:
     assert TIME.fullmatch(status["createdAt"])
     assert TIME.fullmatch(status["updatedAt"])
     assert status["createdAt"] <= status["updatedAt"]
+
+
+def test_the_status_counts_every_message_and_has_the_time_of_the_last(
+    client: Client, engine: Engine
+) -> None:
+    """Specification 2, 'Chat status object', messageCount and updatedAt."""
+    engine.says = lambda _: [ToolUsed("look", "in", "out"), ReplyCompleted("a"), TurnFailed("b")]
+    chat = client.create_chat(prompt="p")
+    messages = client.messages(chat)
+    status = client.status(chat)
+    assert status["messageCount"] == len(messages) == 4
+    assert status["createdAt"] <= messages[0]["createdAt"]
+    assert messages[-1]["createdAt"] <= status["updatedAt"]
 
 
 def test_the_status_is_processing_when_the_agent_works(client: Client, engine: Engine) -> None:
