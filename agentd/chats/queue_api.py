@@ -18,7 +18,7 @@ from agentd.chats.service import ChatService
 from agentd.chats.views import Name, make_prompt_view
 from agentd.core.errors import BadRequest, Conflict, NotFound, PreconditionFailed, Unavailable
 from agentd.http.access import RouteGroup
-from agentd.http.parameters import IDEMPOTENCY_KEY, IF_MATCH
+from agentd.http.parameters import ETAG, IDEMPOTENCY_KEY, IF_MATCH
 from agentd.http.request import Request, Response
 from agentd.http.routing import Route
 
@@ -145,6 +145,7 @@ def _list_queue_routes(queue: QueueEndpoints) -> tuple[Route, ...]:
             queue.list_queue,
             "The waiting prompts in dispatch order, including paused ones.",
             response_type=remote_api.QueueView,
+            response_headers=ETAG,
             errors=(NotFound, Unavailable),
             section=_SECTION,
         ),
@@ -155,6 +156,7 @@ def _list_queue_routes(queue: QueueEndpoints) -> tuple[Route, ...]:
             queue.pause_queue,
             "Pause all waiting prompts.",
             response_type=remote_api.QueueView,
+            response_headers=ETAG,
             errors=(NotFound, Unavailable),
         ),
         Route(
@@ -164,6 +166,7 @@ def _list_queue_routes(queue: QueueEndpoints) -> tuple[Route, ...]:
             queue.resume_queue,
             "Resume all paused prompts.",
             response_type=remote_api.QueueView,
+            response_headers=ETAG,
             errors=(NotFound, Unavailable),
         ),
     )
@@ -205,6 +208,7 @@ def _list_order_routes(queue: QueueEndpoints) -> tuple[Route, ...]:
             queue.pause_prompt,
             "Pause a waiting prompt.",
             response_type=remote_api.QueueView,
+            response_headers=ETAG,
             errors=(NotFound, Unavailable),
             section=_SECTION,
         ),
@@ -215,6 +219,7 @@ def _list_order_routes(queue: QueueEndpoints) -> tuple[Route, ...]:
             queue.resume_prompt,
             "Resume a paused prompt.",
             response_type=remote_api.QueueView,
+            response_headers=ETAG,
             errors=(NotFound, Unavailable),
         ),
         Route(
@@ -225,6 +230,7 @@ def _list_order_routes(queue: QueueEndpoints) -> tuple[Route, ...]:
             "Move a waiting prompt to another position.",
             request_type=MovePrompt,
             response_type=remote_api.QueueView,
+            response_headers=ETAG,
             errors=(BadRequest, NotFound, Unavailable),
         ),
     )

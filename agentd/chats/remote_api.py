@@ -46,6 +46,7 @@ from agentd.core.lru_cache import LruCache
 from agentd.http.access import Caller, RouteGroup
 from agentd.http.json_body import encode_json
 from agentd.http.parameters import (
+    ETAG,
     IDEMPOTENCY_KEY,
     IF_MATCH,
     SINCE,
@@ -483,6 +484,7 @@ def _list_queue_routes(remote: RemoteEndpoints) -> tuple[Route, ...]:
             "The waiting prompts in dispatch order, including paused ones.",
             operation_id="list_queue",
             response_type=QueueView,
+            response_headers=ETAG,
             errors=(NotFound,),
             section="4, E4",
         ),
@@ -509,6 +511,7 @@ def _list_queue_routes(remote: RemoteEndpoints) -> tuple[Route, ...]:
             operation_id="replace_queue",
             request_type=ReplaceQueue,
             response_type=QueueView,
+            response_headers=ETAG,
             errors=(BadRequest, NotFound, PreconditionFailed),
             parameters=(IF_MATCH,),
             section="4, E8",

@@ -1,6 +1,7 @@
 """Query parameters and request headers that several routes share."""
 
 import re
+from collections.abc import Mapping
 from contextlib import suppress
 from datetime import date, timedelta
 from typing import NamedTuple
@@ -49,6 +50,8 @@ IF_MATCH = Parameter(
     "Replace only the version with this ETag; without it the last write wins.",
     {"type": "string", "pattern": '^("[0-9]{1,16}"|[*])$'},
 )
+ETAG: Mapping[str, str] = {"ETag": "The version of what was returned, to send as If-Match."}
+"""The headers of a response whose version a change can name."""
 
 
 class DayRange(NamedTuple):

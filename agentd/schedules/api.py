@@ -11,6 +11,7 @@ from agentd.chats.remote_api import ModelAbilities
 from agentd.core.clock import Timestamp
 from agentd.core.errors import BadRequest, Conflict, NotFound, PreconditionFailed, Unavailable
 from agentd.http.access import RouteGroup
+from agentd.http.parameters import ETAG
 from agentd.http.request import Request, Response
 from agentd.http.routing import Parameter, Route
 from agentd.schedules.cron import describe_cron, validate_schedule
@@ -221,6 +222,7 @@ def _list_list_routes(schedules: ScheduleEndpoints) -> tuple[Route, ...]:
             schedules.list_schedules,
             "The schedules, in order, with their next and latest runs.",
             response_type=SchedulesView,
+            response_headers=ETAG,
         ),
         Route(
             "POST",
@@ -230,6 +232,7 @@ def _list_list_routes(schedules: ScheduleEndpoints) -> tuple[Route, ...]:
             "Add a schedule: a prompt, a cron expression and its time zone.",
             request_type=Schedule,
             response_type=ScheduleView,
+            response_headers=ETAG,
             status=201,
             errors=(BadRequest, Conflict, PreconditionFailed, Unavailable),
             parameters=(_IF_MATCH,),
@@ -242,6 +245,7 @@ def _list_list_routes(schedules: ScheduleEndpoints) -> tuple[Route, ...]:
             "Replace a schedule; what is absent has its default.",
             request_type=Schedule,
             response_type=ScheduleView,
+            response_headers=ETAG,
             errors=(BadRequest, NotFound, Conflict, PreconditionFailed, Unavailable),
             parameters=(_IF_MATCH,),
         ),
@@ -267,6 +271,7 @@ def _list_run_routes(schedules: ScheduleEndpoints) -> tuple[Route, ...]:
             schedules.pause_schedule,
             "Pause a schedule; runs under way go on.",
             response_type=ScheduleView,
+            response_headers=ETAG,
             errors=(NotFound, Conflict, PreconditionFailed, Unavailable),
             parameters=(_IF_MATCH,),
         ),
@@ -277,6 +282,7 @@ def _list_run_routes(schedules: ScheduleEndpoints) -> tuple[Route, ...]:
             schedules.resume_schedule,
             "Resume a schedule from its next time on; what was due meanwhile was not missed.",
             response_type=ScheduleView,
+            response_headers=ETAG,
             errors=(NotFound, Conflict, PreconditionFailed, Unavailable),
             parameters=(_IF_MATCH,),
         ),

@@ -10,7 +10,7 @@ import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from tests.auth.test_gate_matrix import EVERY
-from tests.support.daemon import KEY, Engine, Serving, until
+from tests.support.daemon import KEY, Client, Engine, Serving, until
 from tests.support.schemathesis_run import EXAMPLES, run_schemathesis
 
 ACCESS = ["access", "accessHeader", "accessGoogle", "accessAzure", "accessQuery"]
@@ -161,6 +161,30 @@ def test_moments_are_date_times(document: Any) -> None:
         for field, result in schema.get("properties", {}).items():
             if re.search("(At|Until|deadline)$", field) and '"string"' in json.dumps(result):
                 assert "date-time" in json.dumps(result), (name, field)
+
+
+def test_who_can_name_a_version_is_told_which_response_has_it(document: Any) -> None:
+    """``If-Match`` takes an ``ETag``: of the same operation, or of a ``GET`` of it or above it."""
+    tagged = {
+        (method, path)
+        for method, path, one in iter_operations(document)
+        for answer in one["responses"].values()
+        if "ETag" in answer.get("headers", {})
+    }
+    for method, path, operation in iter_operations(document):
+        if "If-Match" in [one["name"] for one in operation.get("parameters", ())]:
+            parts = path.split("/")
+            above = {("GET", "/".join(parts[:end])) for end in range(2, len(parts) + 1)}
+            assert tagged & {(method, path), *above}, (method, path)
+
+
+@pytest.mark.parametrize("path", ["/api/remote/chats/{chatId}/queue", "/api/MessageQueue/{chatId}"])
+def test_the_version_of_a_queue_is_where_the_document_says(
+    document: Any, caller: Client, path: str
+) -> None:
+    reply = caller.get(path.format(chatId=caller.create_chat()))
+    assert "ETag" in reply.headers
+    assert "ETag" in document["paths"][path]["get"]["responses"]["200"]["headers"]
 
 
 def test_the_document_holds_no_secret_and_no_place(document: Any, shared: Serving) -> None:

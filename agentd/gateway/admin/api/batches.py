@@ -15,6 +15,7 @@ from agentd.gateway.admin.api.resource import (
 from agentd.gateway.admin.api.route_builders import build_route
 from agentd.gateway.admin.batches import ManagedBatch
 from agentd.gateway.keys.model import MAX_LABEL, MAX_TAGS, AccessKey, add_tags, remove_tags
+from agentd.http.parameters import ETAG
 from agentd.http.request import Request, Response
 from agentd.http.routing import Route
 
@@ -138,6 +139,7 @@ def build_batch_route(
         request_type=endpoints.request_type,
         example={"action": "disable", "names": [example]},
         response_type=BatchView,
+        response_headers=ETAG,
         errors=(BadRequest, NotFound, Conflict, PreconditionFailed, Unavailable),
         parameters=(DRY_RUN, IF_MATCH),
     )

@@ -47,6 +47,7 @@ from agentd.gateway.keys.keyring import Keyring
 from agentd.gateway.keys.model import AccessKey, casefold_name, issue, reissue
 from agentd.gateway.limits.meters import LimitsStatus
 from agentd.gateway.limits.soft_limits import ModelSpend
+from agentd.http.parameters import ETAG
 from agentd.http.request import Request, Response
 from agentd.http.routing import Route
 
@@ -328,6 +329,7 @@ def routes(endpoints: AccessKeyEndpoints) -> tuple[Route, ...]:
         request_type=ReissueRequest,
         example={"grace": 3600},
         response_type=IssuedKeyView,
+        response_headers=ETAG,
         errors=CHANGE_ERRORS,
         parameters=(ID, DRY_RUN, IF_MATCH),
     )

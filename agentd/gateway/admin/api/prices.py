@@ -29,6 +29,7 @@ from agentd.gateway.catalogue.listed import (
 )
 from agentd.gateway.catalogue.service import OpenCatalogue, PriceCatalogueService
 from agentd.gateway.channels.model import Channel
+from agentd.http.parameters import ETAG
 from agentd.http.request import Request, Response
 from agentd.http.routing import Parameter, Route
 from agentd.llm.price import Prices
@@ -274,6 +275,7 @@ def routes(endpoints: PriceEndpoints) -> tuple[Route, ...]:
             endpoint=endpoints.apply_prices,
             summary="Give a model the catalogue's prices, and its context size if it has none.",
             response_type=ModelView,
+            response_headers=ETAG,
             errors=CHANGE_ERRORS,
             parameters=(DRY_RUN, IF_MATCH),
         ),

@@ -24,6 +24,7 @@ from agentd.gateway.admin.api.resource import (
     ResourceTypes,
 )
 from agentd.http.access import RouteGroup
+from agentd.http.parameters import ETAG
 from agentd.http.request import Request, Response
 from agentd.http.routing import Parameter, Route
 
@@ -111,6 +112,7 @@ def build_raise_routes(
             request_type=request_type,
             example={"limits": {"day": 50}, "until": "2099-01-01T00:00:00Z"},
             response_type=docs.types.view,
+            response_headers=ETAG,
             errors=CHANGE_ERRORS,
             parameters=parameters,
         ),
@@ -121,6 +123,7 @@ def build_raise_routes(
             summary=f"Let the old limits of {what} hold again now.",
             operation_id=f"end_{docs.noun}_raise",
             response_type=docs.types.view,
+            response_headers=ETAG,
             errors=CHANGE_ERRORS,
             parameters=parameters,
         ),
@@ -140,6 +143,7 @@ def build_copy_route(
         request_type=CopyRequest,
         example={"name": example},
         response_type=docs.types.view,
+        response_headers=ETAG,
         status=201,
         errors=(*_CREATE_ERRORS, NotFound),
         parameters=(DRY_RUN,),
@@ -170,6 +174,7 @@ def _build_collection_routes(
             request_type=types.new,
             example=docs.create_example,
             response_type=created_view or types.view,
+            response_headers=ETAG,
             status=201,
             errors=_CREATE_ERRORS,
             parameters=(DRY_RUN, *docs.create_parameters),
@@ -189,6 +194,7 @@ def _build_item_routes(
             summary=docs.get,
             operation_id=f"get_{docs.noun}",
             response_type=types.view,
+            response_headers=ETAG,
             errors=_GET_ERRORS,
             parameters=ids,
         ),
@@ -201,6 +207,7 @@ def _build_item_routes(
             request_type=types.patch,
             example=docs.change_example,
             response_type=types.view,
+            response_headers=ETAG,
             errors=CHANGE_ERRORS,
             parameters=(*ids, DRY_RUN, IF_MATCH),
         ),
@@ -228,6 +235,7 @@ def _build_switch_routes(
             summary=summary,
             operation_id=f"{verb}_{docs.noun}",
             response_type=docs.types.view,
+            response_headers=ETAG,
             errors=CHANGE_ERRORS,
             parameters=(*ids, DRY_RUN, IF_MATCH),
         )

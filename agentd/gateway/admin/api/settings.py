@@ -14,6 +14,7 @@ from agentd.gateway.admin.api.route_builders import build_route
 from agentd.gateway.admin.service import ChangeLog, GatewaySettingsStore, ManagedSettings
 from agentd.gateway.channels.masking import keep_unless_moved, mask, refuse_reference
 from agentd.gateway.settings.model import GatewaySettings, TracingSettings
+from agentd.http.parameters import ETAG
 from agentd.http.request import Request, Response
 from agentd.http.routing import Route
 from agentd.settings.status import SettingsView
@@ -166,6 +167,7 @@ def routes(
             endpoint=endpoints.get_gateway_settings,
             summary="List the gateway's settings: value, default and purpose; secrets are masked.",
             response_type=GatewaySettingsView,
+            response_headers=ETAG,
             operation_id="get_gateway_settings",
         ),
         build_route(
@@ -177,6 +179,7 @@ def routes(
             request_type=SettingsPatch,
             example={"time_zone": "Europe/Berlin", "bodies": {"keep_days": 3}},
             response_type=GatewaySettingsView,
+            response_headers=ETAG,
             errors=(BadRequest, Conflict, PreconditionFailed, Unavailable),
             parameters=(DRY_RUN, IF_MATCH),
         ),
@@ -187,6 +190,7 @@ def routes(
             summary="List the daemon's settings: the effective value, that of agentd.yml, and what"
             " needs a restart; secrets are masked.",
             response_type=SettingsView,
+            response_headers=ETAG,
             operation_id="get_daemon_settings",
         ),
         build_route(
@@ -199,6 +203,7 @@ def routes(
             request_type=DaemonSettingsPatch,
             example={"max_parallel_turns": 3, "budget_per_day": 20},
             response_type=SettingsView,
+            response_headers=ETAG,
             errors=(BadRequest, Conflict, PreconditionFailed, Unavailable),
             parameters=(DRY_RUN, IF_MATCH),
         ),
