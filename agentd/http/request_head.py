@@ -200,6 +200,7 @@ class RequestHead:
     def check_content_type(self, route: Route) -> None:
         """Raise ``UnsupportedMedia`` for a body of another type than the route takes.
 
+        A compressed body is refused too, except on routes that take the bytes themselves.
         Content-Type may be omitted only with an API key: pages of other origins can post without
         one (CSRF).
         """
@@ -212,6 +213,10 @@ class RequestHead:
                 )
         if route.request_type is None:
             return
+        if self.headers.get("Content-Encoding", "").strip().lower() not in ("", "identity"):
+            raise UnsupportedMedia(
+                "A compressed body is not supported here", "Send it without Content-Encoding."
+            )
         default = "application/json" if self._caller.kind == "key" else ""
         kind, _, options = self.headers.get("Content-Type", default).partition(";")
         charset = options.strip().lower().removeprefix("charset=").strip('"')

@@ -1,5 +1,6 @@
 """Hostile and broken input: a clear refusal, and nothing changes."""
 
+import gzip
 import json
 import select
 import socket
@@ -191,6 +192,20 @@ def test_a_body_of_another_type_is_refused(caller: Client, chat: int, kind: str)
         body = b'{"prompt":"p","prompts":[]}'
         reply = caller.send(method, path, body, {"Content-Type": kind})
         assert (reply.status, reply["error"]) == (415, "UnsupportedMediaType")
+
+
+@pytest.mark.parametrize("coding", ["gzip", "GZIP", "br", "identity, gzip"])
+def test_a_compressed_body_is_refused_as_such(caller: Client, chat: int, coding: str) -> None:
+    packed = gzip.compress(b'{"prompt":"p","prompts":[]}')
+    for method, path in list_body_endpoints(chat):
+        reply = caller.send(method, path, packed, {"Content-Encoding": coding})
+        assert (reply.status, reply["error"]) == (415, "UnsupportedMediaType")
+        assert "compressed" in reply["message"]
+
+
+@pytest.mark.parametrize("coding", ["", "identity", "Identity"])
+def test_a_body_that_is_said_not_to_be_compressed_is_taken(caller: Client, coding: str) -> None:
+    assert caller.send("POST", CHATS, b"{}", {"Content-Encoding": coding}).status == 201
 
 
 @pytest.mark.parametrize(
