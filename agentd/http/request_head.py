@@ -76,11 +76,12 @@ class RequestHead:
     @property
     def error_renderer(self) -> ErrorRenderer | None:
         """The renderer of this request's errors; None: ``ErrorBody``."""
-        return (
+        renderer = (
             self.route.error_renderer
             if self.route
             else self._context.table.fallback_error_renderer(self.path)
         )
+        return renderer.select(self.headers, self.query) if renderer else None
 
     @property
     def challenge(self) -> str:

@@ -75,6 +75,10 @@ class ErrorRenderer(Protocol):
         """Return the response for an error of the request with that id."""
         ...
 
+    def select(self, headers: Mapping[str, str], query: str) -> "ErrorRenderer":
+        """Return the renderer for a request: this one, or one for the format of its client."""
+        ...
+
 
 class StreamedBody(Struct, frozen=True):
     """A body that is read while it arrives: its media types and its most bytes.

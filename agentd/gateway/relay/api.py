@@ -1,6 +1,7 @@
 """The model gateway over HTTP: what clients of OpenAI, Anthropic and Gemini call.
 
-Errors are rendered in the dialect of the endpoint that was called.
+Errors are rendered in the dialect of the endpoint that was called, or of the caller where several
+dialects have the same path.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,7 +12,11 @@ from agentd.core.errors import BadRequest, NotFound, Unauthorized
 from agentd.gateway.channels.routing import list_callable, make_not_found
 from agentd.gateway.keys.model import AccessKey
 from agentd.gateway.relay import schemas as shapes
-from agentd.gateway.relay.error_bodies import DialectErrorRenderer
+from agentd.gateway.relay.error_bodies import (
+    DialectErrorRenderer,
+    SharedPathErrorRenderer,
+    detect_caller_dialect,
+)
 from agentd.gateway.relay.relay import Relay
 from agentd.gateway.relay.request import GatewayEndpoint, GatewayRequest
 from agentd.http.access import RouteGroup
@@ -19,7 +24,6 @@ from agentd.http.content_encoding import decompress_body
 from agentd.http.request import Request, Response
 from agentd.http.routing import Parameter, Route
 from agentd.llm.dialects import model_lists as lists
-from agentd.llm.endpoint import ChannelDialect
 from agentd.models.gateway_model import GatewayModel
 
 CHAT = GatewayEndpoint("/v1/chat/completions", "openai-chat")
@@ -97,7 +101,7 @@ class GatewayEndpoints:
     def list_models(self, call: Request) -> Response:
         """Serve ``GET /v1/models``: the models that the key may call, in the caller's dialect."""
         listed = self._list_models(call)
-        match _detect_caller_dialect(call):
+        match detect_caller_dialect(call.headers, call.query_string):
             case "anthropic":
                 return Response(lists.render_anthropic_list(listed))
             case "gemini":
@@ -107,7 +111,7 @@ class GatewayEndpoints:
     def get_model(self, call: Request) -> Response:
         """Serve ``GET /v1/models/{name}``."""
         one = self._find_model(call)
-        match _detect_caller_dialect(call):
+        match detect_caller_dialect(call.headers, call.query_string):
             case "anthropic":
                 return Response(lists.render_anthropic_model(one))
             case "gemini":
@@ -177,18 +181,6 @@ def _select_headers(call: Request, names: Sequence[str]) -> dict[str, str]:
     return {name: call.headers[name] for name in names if name in call.headers}
 
 
-def _detect_caller_dialect(call: Request) -> ChannelDialect:
-    """Return the dialect of the caller of a path that several vendors share.
-
-    Clients of Anthropic and Google send their vendor's header; Google's may put it in the URL.
-    """
-    if "Anthropic-Version" in call.headers:
-        return "anthropic"
-    if "X-Goog-Api-Key" in call.headers or call.get_query("key") is not None:
-        return "gemini"
-    return "openai-chat"
-
-
 STREAM = ("text/event-stream",)
 EXAMPLE_MESSAGES = [{"role": "user", "content": "Say hello."}]
 
@@ -231,8 +223,8 @@ def routes(gateway: GatewayEndpoints, max_body: int) -> tuple[Route, ...]:
     return (
         *_list_chat_routes(gateway, ask),
         *_list_other_routes(gateway, ask),
+        *_list_model_routes(gateway),  # which tell the dialect where a path has no such method
         *_list_gemini_routes(gateway, ask),
-        *_list_model_routes(gateway),
     )
 
 
@@ -334,7 +326,7 @@ def _list_model_routes(gateway: GatewayEndpoints) -> tuple[Route, ...]:
             "/v1/models",
             endpoint=gateway.list_models,
             summary="List the models that the key may call, in the caller's dialect.",
-            error_renderer=DialectErrorRenderer("openai-chat", ()),
+            error_renderer=SharedPathErrorRenderer(()),
             raw_response_schema=shapes.MODELS,
             parameters=(VERSION,),
         ),
@@ -342,7 +334,7 @@ def _list_model_routes(gateway: GatewayEndpoints) -> tuple[Route, ...]:
             "/v1/models/{name}",
             endpoint=gateway.get_model,
             summary="Get a model that the key may call.",
-            error_renderer=DialectErrorRenderer("openai-chat", ("not_found",)),
+            error_renderer=SharedPathErrorRenderer(("not_found",)),
             raw_response_schema=shapes.MODEL,
             parameters=(MODEL, VERSION),
             takes_slashes=True,

@@ -1,7 +1,7 @@
 """Errors of the model gateway's endpoints, in the format of each dialect."""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from math import ceil
 
 from agentd.core.errors import AgentdError, MethodNotAllowed
@@ -73,10 +73,42 @@ class DialectErrorRenderer:
             headers["Allow"] = ", ".join(error.allowed)
         return Response(body, status, headers)
 
+    def select(self, headers: Mapping[str, str], query: str) -> "DialectErrorRenderer":
+        """Return this renderer: it is the path that tells the dialect."""
+        return self
+
+
+class SharedPathErrorRenderer(DialectErrorRenderer):
+    """Renders the errors of a path that several vendors share in the dialect of the caller."""
+
+    def __init__(self, kinds: Iterable[GatewayErrorKind] = MODEL_REQUEST_ERRORS) -> None:
+        super().__init__("openai-chat", kinds)
+        dialects: tuple[ChannelDialect, ...] = ("openai-chat", "anthropic", "gemini")
+        self._renderers = {one: DialectErrorRenderer(one, kinds) for one in dialects}
+        self.schema = {
+            "anyOf": [one.schema for one in self._renderers.values()],
+            "required": ["error"],
+        }
+
+    def select(self, headers: Mapping[str, str], query: str) -> DialectErrorRenderer:
+        """Return the renderer of the caller's dialect."""
+        return self._renderers[detect_caller_dialect(headers, query)]
+
+
+def detect_caller_dialect(headers: Mapping[str, str], query: str) -> ChannelDialect:
+    """Return the dialect of the caller of a path that several vendors share.
+
+    Clients of Anthropic and Google send their vendor's header; Google's may put it in the URL.
+    """
+    if "Anthropic-Version" in headers:
+        return "anthropic"
+    names = (field.partition("=")[0] for field in query.split("&"))
+    return "gemini" if "X-Goog-Api-Key" in headers or "key" in names else "openai-chat"
+
 
 _BY_PREFIX = (
     ("/v1beta/", DialectErrorRenderer("gemini")),
-    ("/v1/", DialectErrorRenderer("openai-chat")),
+    ("/v1/", SharedPathErrorRenderer()),
 )
 
 

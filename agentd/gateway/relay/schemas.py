@@ -108,11 +108,12 @@ _ANTHROPIC_MODEL = _make_object(
 GEMINI_MODEL = _make_object(
     "name", name=_TEXT, displayName=_TEXT, inputTokenLimit=_COUNT, outputTokenLimit=_COUNT
 )
-MODEL: Schema = {"anyOf": [_OPENAI_MODEL, _ANTHROPIC_MODEL]}
+MODEL: Schema = {"anyOf": [_OPENAI_MODEL, _ANTHROPIC_MODEL, GEMINI_MODEL]}
+GEMINI_MODELS = _make_object("models", models=_list(GEMINI_MODEL))
 MODELS: Schema = {
     "anyOf": [
         _make_object("data", "object", object={"const": "list"}, data=_list(_OPENAI_MODEL)),
         _make_object("data", "has_more", has_more={"const": False}, data=_list(_ANTHROPIC_MODEL)),
+        GEMINI_MODELS,
     ]
 }
-GEMINI_MODELS = _make_object("models", models=_list(GEMINI_MODEL))

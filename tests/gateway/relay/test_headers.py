@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+import httpx
 import pytest
 
 from agentd.llm.upstream.protocol import merge_headers
@@ -102,3 +103,40 @@ def test_others_are_reported_as_before(gateway: RunningGateway) -> None:
     assert plain["object"] == "list"
     version = {"x-api-key": key, "anthropic-version": "2023-06-01"}
     assert "has_more" in list_models(gateway, "/v1/models", version).json()
+
+
+FORMS: dict[str, tuple[dict[str, str], set[str], set[str]]] = {
+    "anthropic": ({"anthropic-version": "2023-06-01"}, {"type", "error", "request_id"}, {"type"}),
+    "gemini": ({"x-goog-api-key": ""}, {"error"}, {"code", "status"}),
+    "openai": ({}, {"error"}, {"type", "param", "code"}),
+}
+"""What clients of each vendor send, and the fields of its errors."""
+
+
+@pytest.mark.parametrize("vendor", FORMS)
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/v1/models", 401),
+        ("GET", "/v1/models/none", 404),
+        ("DELETE", "/v1/models/plain", 405),
+        ("GET", "/v1/batches", 404),
+    ],
+)
+def test_errors_of_paths_that_vendors_share_are_in_the_dialect_of_the_caller(
+    gateway: RunningGateway, vendor: str, method: str, path: str, status: int
+) -> None:
+    headers, outer, inner = FORMS[vendor]
+    key = "wrong" if status == 401 else gateway.add_caller().key
+    name = "x-goog-api-key" if vendor == "gemini" else "x-api-key"
+    url = f"{gateway.daemon.url}{path}"
+    reply = httpx.request(method, url, headers={**headers, name: key})
+    assert reply.status_code == status
+    body: dict[str, Any] = reply.json()
+    assert set(body) == outer
+    assert set(body["error"]) == inner | {"message"}
+
+
+def test_a_key_in_the_query_tells_of_googles_clients_in_errors_too(gateway: RunningGateway) -> None:
+    reply = httpx.get(f"{gateway.daemon.url}/v1/models?a=1&key=no")
+    assert reply.json()["error"]["code"] == 401
