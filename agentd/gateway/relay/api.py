@@ -42,9 +42,6 @@ _TRACE = ("traceparent", "tracestate")
 
 _NO_HEADERS: Mapping[str, str] = {}
 
-_GEMINI = ("generateContent", "streamGenerateContent", "countTokens")
-"""The methods in Gemini's paths."""
-
 
 class AccessKeyAuthenticator(Protocol):
     """The access keys by their ids."""
@@ -128,8 +125,9 @@ class GatewayEndpoints:
 
     async def _answer_gemini(self, path: str, call: Request) -> Response:
         model, _, method = call.get_name().rpartition(":")
-        if method not in _GEMINI:
-            raise NotFound(f"Unknown method {method[:40]!r}; expected one of {', '.join(_GEMINI)}")
+        if method not in lists.GEMINI_METHODS:
+            known = ", ".join(lists.GEMINI_METHODS)
+            raise NotFound(f"Unknown method {method[:40]!r}; expected one of {known}")
         stream = method == "streamGenerateContent"
         if stream and call.get_query("alt") != "sse":
             raise BadRequest(

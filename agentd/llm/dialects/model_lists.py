@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 from msgspec import Struct
 
-GEMINI_METHODS = ("generateContent", "streamGenerateContent")
+GEMINI_METHODS = ("generateContent", "streamGenerateContent", "countTokens")
 """The methods of a model at the addresses of Gemini."""
 
 

@@ -30,7 +30,11 @@ def test_gemini():
     first, second = lists.render_gemini_list(MODELS)["models"]
     assert (first["name"], first["inputTokenLimit"]) == ("models/a/b", 200_000)
     assert (first["displayName"], first["outputTokenLimit"]) == ("a/b", 4096)
-    assert "generateContent" in second["supportedGenerationMethods"]
+    assert second["supportedGenerationMethods"] == [
+        "generateContent",
+        "streamGenerateContent",
+        "countTokens",
+    ]
     assert "inputTokenLimit" not in second
 
 
