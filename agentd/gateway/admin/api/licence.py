@@ -105,7 +105,7 @@ def routes(endpoints: LicenceEndpoints) -> tuple[Route, ...]:
             endpoint=endpoints.install_licence,
             summary="Install a licence; an invalid one changes nothing.",
             request_type=InstallLicence,
-            example={"token": "agentd-v1.eyJ..."},
+            example={"token": f"{licence.PREFIX}.eyJ..."},
             response_type=LicenceView,
             errors=(BadRequest, Unavailable),
             parameters=(DRY_RUN,),

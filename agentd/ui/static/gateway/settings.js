@@ -166,7 +166,7 @@ function licenceCard() {
 /** @param {() => void} done */
 function install(done) {
   const preview = signal(/** @type {any} */ (null));
-  const token = el("textarea", { class: "input mono", rows: 2, required: true, spellcheck: "false", placeholder: "agentd-v1.…",
+  const token = el("textarea", { class: "input mono", rows: 2, required: true, spellcheck: "false", placeholder: "agentd-licence.v1.…",
     oninput: () => (preview.value = null) });
   const send = async () => {
     const body = { token: token.value.trim() };

@@ -547,6 +547,9 @@ def test_the_licence_is_reported_and_installed(setup, manager):
     assert (noted["before"]["state"], noted["after"]["state"]) == ("missing", "valid")
     assert token.encode() not in json.dumps(noted).encode()
     assert manager.get("/api/agent/licence").json() == before
+    described = manager.get("/api/agent/openapi.json")["paths"]["/api/agent/licence"]["put"]
+    example = described["requestBody"]["content"]["application/json"]["example"]["token"]
+    assert token.startswith(example.removesuffix("..."))
 
 
 @pytest.mark.parametrize(
