@@ -17,7 +17,7 @@ def no_watcher(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def build_by_hand(setup: GatewaySetup) -> dict[str, tuple[str, dict[str, Any]]]:
-    """Return the file and its content for each kind of resource, with one called ``by-hand``."""
+    """Return the file of each kind of resource, and its content with one called ``by-hand``."""
     layout = setup.layout
     channel = setup.build_channel("by-hand", "openai-chat")
     route = {"channel": "chat", "model": "scripted-large"}
@@ -26,16 +26,30 @@ def build_by_hand(setup: GatewaySetup) -> dict[str, tuple[str, dict[str, Any]]]:
         "channels": (layout.channels, {"channels": [*setup.channels, channel]}),
         "models": (layout.models, {"proxy": [*setup.models, model]}),
         "budgets": (layout.budgets, {"budgets": [{"name": "by-hand", "tag": "t"}]}),
+        "alert-targets": (
+            layout.alert_targets,
+            {"targets": [{"name": "by-hand", "kind": "text", "url": "https://example.org/a"}]},
+        ),
+        "secret-rules": (
+            layout.secret_rules,
+            {"rules": [{"id": "by-hand", "regex": "tkt_[a-z]{20}"}]},
+        ),
     }
 
 
 def save(setup: GatewaySetup, kind: str) -> None:
     """Save the file as a person does."""
+    if kind == "keys":
+        setup.add_key(name="by-hand")
+        return
     path, content = build_by_hand(setup)[kind]
+    Path(path).touch(mode=0o600)
     Path(path).write_text(setup.encode_yaml(content))
 
 
-@pytest.mark.parametrize("kind", ["channels", "models", "budgets"])
+@pytest.mark.parametrize(
+    "kind", ["channels", "models", "budgets", "alert-targets", "secret-rules", "keys"]
+)
 @pytest.mark.parametrize(
     ("method", "action", "body", "status"),
     [

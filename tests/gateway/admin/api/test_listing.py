@@ -3,10 +3,12 @@
 from typing import NamedTuple
 from urllib.parse import urlencode
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tornado.httputil import HTTPHeaders
 
+from agentd.core.errors import BadRequest
 from agentd.gateway.admin.api.listing import ResourceListing
 from agentd.http.access import ANONYMOUS
 from agentd.http.request import Request
@@ -55,6 +57,16 @@ def test_a_cursor_of_an_entry_that_is_gone_goes_on_behind_it() -> None:
         Thing("ca", True),
     ]
     assert listing.get_page(_build_request({"cursor": "x", "name": "c"}))[0] == []
+
+
+def test_a_page_holds_fifty_unless_another_number_up_to_two_hundred_is_asked_for() -> None:
+    listing = _build_listing([Thing(f"{number:03}", True) for number in range(300)])
+    for wish, count in (({}, 50), ({"limit": "1"}, 1), ({"limit": "200"}, 200)):
+        found, cursor = listing.get_page(_build_request(wish))
+        assert (len(found), cursor) == (count, found[-1].name)
+    for limit in ("0", "201", "-1", "1.0", "+5", ""):
+        with pytest.raises(BadRequest, match="from 1 to 200"):
+            listing.get_page(_build_request({"limit": limit}))
 
 
 def test_what_changed_is_listed_again() -> None:
