@@ -1,0 +1,1 @@
+"""The engines that work on prompts: agentd's own, and programs that it runs."""
