@@ -4,7 +4,7 @@ import asyncio
 import re
 from collections.abc import Iterator
 from contextlib import suppress
-from os.path import expanduser, join, realpath
+from os.path import expanduser, isabs, join, realpath
 
 from agentd.agent.planner import ChatFolders
 from agentd.storage.layout import Layout
@@ -23,7 +23,7 @@ def find_protected_places(layout: Layout) -> ProtectedPlaces:
         state=realpath(layout.state),
         config=config,
         files=find_protected_files(layout),
-        home="" if home == "/" else home,
+        home="" if home == "/" or not isabs(expanduser("~")) else home,
     )
 
 

@@ -187,7 +187,13 @@ def _apply_xdg(environ: Mapping[str, str], variable: str, default: str) -> str:
 
 
 def _resolve_path(folder: str, path: str) -> str:
-    return abspath(join(folder, expanduser(path)))
+    expanded = expanduser(path)
+    if expanded.startswith("~"):  # a folder of this name would be made in the working folder
+        home = path.split("/", maxsplit=1)[0]
+        whose = "for no folder: HOME is not set" if home == "~" else "for no user's home"
+        what = f"{home} stands {whose}; name another folder (--state, --config, --workspace)"
+        raise ConfigError([ConfigProblem(path, 0, what)])
+    return abspath(join(folder, expanded))
 
 
 class _Dotenv(NamedTuple):

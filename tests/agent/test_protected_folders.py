@@ -47,6 +47,13 @@ def test_a_home_that_is_the_whole_system_is_none(
     assert find_protected_places(layout).home == ""
 
 
+def test_who_has_no_home_has_none_in_the_working_folder(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", "~")  # as it is left where neither HOME nor a user is known
+    assert find_protected_places(layout).home == ""
+
+
 def test_what_cannot_be_read_hinders_nothing(layout: Layout, tmp_path: Path) -> None:
     (tmp_path / "real-config" / "models.yml").mkdir()
     (tmp_path / "real-config" / "bots.yml").write_bytes(b"\xff\x00file:/a\x00")

@@ -1,6 +1,7 @@
 """The sources of settings and folders, with real files."""
 
 import os
+import pwd
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from agentd.core.errors import ConfigError
 from agentd.settings import sources
 from agentd.settings.model import VARIABLES, Settings
+from agentd.storage.layout import Layout
 from tests.support.paths import REPOSITORY
 
 
@@ -41,6 +43,35 @@ def test_xdg_folders_are_honoured_when_absolute(home, folder):
     environ = {"XDG_STATE_HOME": "/x/state", "XDG_CONFIG_HOME": "relative"}
     layout = load(folder, environ=environ).layout
     assert (layout.state, layout.config) == ("/x/state/agentd", str(home / ".config/agentd"))
+
+
+@pytest.fixture
+def homeless(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the user be a number without a name, as in a container, and HOME not be set."""
+
+    def find_none(number: int) -> None:
+        raise KeyError(f"getpwuid(): uid not found: {number}")
+
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr(pwd, "getpwuid", find_none)
+
+
+@pytest.mark.parametrize("read", [sources.load, sources.locate])
+@pytest.mark.parametrize("options", [{}, {"state": "/x"}, {"config": "/x"}])
+def test_without_a_home_the_folders_are_to_be_named_and_none_is_called_tilde(
+    home, folder, homeless, read, options
+):
+    with pytest.raises(ConfigError, match=r"(?s)HOME is not set.*--state, --config"):
+        read(options, {}, str(folder))
+    named = read({"state": "/x/state", "config": "config"}, {}, str(folder))
+    layout = named if isinstance(named, Layout) else named.layout
+    assert (layout.state, layout.config) == ("/x/state", str(folder / "config"))
+
+
+def test_the_home_of_nobody_is_no_folder(home, folder):
+    with pytest.raises(ConfigError, match="~no-such-user stands for no user's home"):
+        load(folder, {"state": "~no-such-user/state"})
+    assert load(folder, {"state": "./~no-such-user"}).layout.state == str(folder / "~no-such-user")
 
 
 def as_checkout(folder: Path) -> Path:
