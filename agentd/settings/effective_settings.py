@@ -75,7 +75,7 @@ class EffectiveSettings:
                 if getattr(would, name) != getattr(usual, name)
             },
         )
-        later = self._outside.resolve(would, self._path) if self._outside else would
+        later = self._outside.resolve(said, self._path) if self._outside else would
         return list_statuses(apply_immediate(self._started, later), later, said, typed)
 
     async def read(self) -> Settings:
@@ -126,12 +126,12 @@ class EffectiveSettings:
         if self._outside is None:
             return SettingsFileContents(self._started)
         said = read_settings_file(self._path)
-        self._outside.resolve(said.settings, self._path)
+        self._outside.resolve(said, self._path)
         return said
 
     def _on_file_loaded(self) -> None:
         if self._outside:
-            self._next = self._outside.resolve(self.file.current.settings, self._path)
+            self._next = self._outside.resolve(self.file.current, self._path)
             self.current = apply_immediate(self._started, self._next)
         self._changed()
 
@@ -171,7 +171,7 @@ class EffectiveSettings:
     def _parse(self, data: bytes) -> SettingsFileContents:
         said = parse_settings_file(self._path, data)
         if self._outside:
-            self._outside.resolve(said.settings, self._path)
+            self._outside.resolve(said, self._path)
         return said
 
 

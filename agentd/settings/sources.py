@@ -3,6 +3,7 @@
 import os
 from collections import defaultdict
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from os.path import abspath, dirname, expanduser, isfile, join, realpath
 from typing import NamedTuple, TypeVar
 
@@ -54,18 +55,29 @@ class Overrides(NamedTuple):
         """The path of the file ``.env``."""
         return join(self.folder, ".env")
 
-    def resolve(self, file: Settings, where: str) -> Settings:
+    def resolve(self, file: SettingsFileContents, where: str) -> Settings:
         """Return the effective settings for this content of ``where``, with absolute paths.
 
         Raises ``ConfigError`` with every mistake.
         """
-        settings = resolve_settings(self.from_cli_and_env, file, where)
+        try:
+            settings = resolve_settings(self.from_cli_and_env, file.settings, where)
+        except ConfigError as error:
+            raise ConfigError([_find_line(one, file, where) for one in error.problems]) from error
         state = _resolve_path(self.folder, settings.state or self.state)
         workspace = _resolve_path(self.folder, settings.workspace or self.workspace)
         if why := explain_unusable_workspace(realpath(workspace), realpath(state)):
             _, source = self.from_cli_and_env.get("workspace", ("", where))
-            raise ConfigError([ConfigProblem(source, 0, why)])
+            line = file.lines.get("workspace", 0) if source == where else 0
+            raise ConfigError([ConfigProblem(source, line, why)])
         return structs.replace(settings, state=state, workspace=workspace)
+
+
+def _find_line(problem: ConfigProblem, file: SettingsFileContents, where: str) -> ConfigProblem:
+    """Add the line of the setting that a problem of the file names."""
+    name, _, _ = problem.what.partition(":")
+    line = file.lines.get(name, 0) if problem.where == where else 0
+    return replace(problem, line=line)
 
 
 class ResolvedConfig(NamedTuple):
@@ -124,7 +136,7 @@ class _Sources:
             dotenv_file.unused,
         )
         self.path = Layout(self.state, self.config).settings
-        self.file = self.collect(lambda: read_settings_file(self.path).settings, Settings())
+        self.file = self.collect(lambda: read_settings_file(self.path), SettingsFileContents())
 
     def collect(self, read: Callable[[], T], default: T) -> T:
         """Return the value that ``read`` returns; collect its problems and return ``default``."""
@@ -156,7 +168,7 @@ def locate(options: Mapping[str, str], environ: Mapping[str, str], folder: str) 
     the mistake is.
     """
     said = _Sources(options, environ, folder)
-    state, _ = said.typed.get("state", (said.file.state or said.state, ""))
+    state, _ = said.typed.get("state", (said.file.settings.state or said.state, ""))
     if said.problems and "state" not in said.typed:
         raise ConfigError(said.problems)
     return Layout(_resolve_path(folder, state), said.config)

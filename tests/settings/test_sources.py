@@ -218,6 +218,29 @@ def test_the_mistakes_of_every_source_come_at_once(home, folder):
     ]
 
 
+@pytest.mark.parametrize(
+    ("text", "environ", "told"),
+    [
+        ("# mine\n\nbudget_per_day: -1\n", {}, "3: budget_per_day: found -1"),
+        ("hosts:\n- a.example\n- a b\n", {}, "1: hosts: 'a b'"),
+        ("port: 1\ntrusted_proxies: [x]\n", {}, "2: trusted_proxies: "),
+        ("port: 1\nagent_api_key: zz\n", {}, "2: agent_api_key: "),
+        ("port: 1\nadmin_user: ann\nadmin_password_hash: x\n", {}, "3: admin_password_hash: "),
+        ("port: 1\nworkspace: /\n", {}, "2: "),
+        ("port: 1\nagent_api_key: zz\n", {"AGENT_API_KEY": "y"}, ""),
+    ],
+)
+def test_a_value_of_the_file_that_cannot_be_is_told_with_its_line(
+    home, folder, text, environ, told
+):
+    file = folder / "agentd.yml"
+    file.write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        load(folder, {"config": str(folder)}, environ)
+    (problem,) = caught.value.problems
+    assert str(problem).startswith(f"{file}:{told}" if told else "AGENT_API_KEY: agent_api_key: ")
+
+
 @pytest.mark.parametrize("name", ["AGENT_API_KEY", "PROXY_APP_HASH"])
 def test_a_hash_in_upper_case_is_refused_whatever_its_source(home, folder, name):
     """The proxy specification, section 5.2: the sum is in lowercase."""
