@@ -79,7 +79,7 @@ def _start_daemon(layout: Layout, key: str, log: str) -> "subprocess.Popen[bytes
         "--port": "0",
         "--agent-api-key": hashlib.sha256(key.encode()).hexdigest(),
     }
-    command = [sys.executable, "-m", "agentd", "serve"]
+    command = [sys.executable, "-P", "-m", "agentd", "serve"]  # nothing of this folder is run
     for name, value in options.items():
         command += [name, value]
     with open(log, "wb") as output:

@@ -24,7 +24,7 @@ def _run_agentd(
     *words: str, home: Path, key: str = "", given: str = ""
 ) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
-        [sys.executable, "-m", "agentd", *words],
+        [sys.executable, "-P", "-m", "agentd", *words],  # -P: as the installed command
         cwd=home,
         env=_build_environment(home, key),
         input=given,
@@ -195,6 +195,14 @@ def test_demo_answers_about_the_current_folder_and_ends_by_itself(home: Path) ->
     assert "notes.txt" in shown.stdout
     assert '"status": "completed"' in shown.stdout
     assert sorted(path.name for path in home.iterdir()) == ["notes.txt"]
+
+
+def test_demo_runs_nothing_of_the_current_folder(home: Path) -> None:
+    for name in ("queue.py", "tornado.py"):
+        (home / name).write_text("raise SystemExit(f'{__file__} was run')\n")
+    shown = _run_agentd("demo", home=home)
+    assert shown.returncode == 0, shown.stderr
+    assert "queue.py" in shown.stdout
 
 
 def test_demo_takes_another_prompt(home: Path) -> None:
