@@ -37,6 +37,7 @@ from agentd.cli.options import (
 )
 from agentd.core.errors import AgentdError, ConfigError, ConfigProblem
 from agentd.gateway.keys.file import AccessKeyFile
+from agentd.http.tls import load_tls_context
 from agentd.models import store as models_store
 from agentd.schedules import store as schedules_store
 from agentd.schedules.store import ProgressFile
@@ -130,6 +131,7 @@ def summarize(problems: int, not_ready: Iterable[str]) -> str:
 
 def _find_problems(args: argparse.Namespace) -> Iterable[ConfigProblem]:
     yield from collect_problems(lambda: resolve_config(args))
+    yield from _find_tls_problems(args)
     try:
         layout = resolve_layout(args)
     except ConfigError:
@@ -154,6 +156,15 @@ def _find_problems(args: argparse.Namespace) -> Iterable[ConfigProblem]:
     yield from find_insecure_paths(layout.state)
     yield from find_state_problems(layout)
     yield from find_corrupt_journals(layout)
+
+
+def _find_tls_problems(args: argparse.Namespace) -> list[ConfigProblem]:
+    """Return why a start could not answer https; mistakes in the settings are reported already."""
+    try:
+        files = resolve_config(args).settings.tls
+    except AgentdError:
+        return []
+    return collect_problems(lambda: load_tls_context(files.certificate, files.key)) if files else []
 
 
 def _inspect_engines(args: argparse.Namespace) -> list[EngineStatus]:

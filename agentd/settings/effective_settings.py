@@ -14,7 +14,8 @@ from msgspec import structs, to_builtins
 
 from agentd.agent.approval_rules import ApprovalRule
 from agentd.core.errors import BadRequest, ConfigError, ConfigProblem, suggest_name
-from agentd.settings.model import Settings
+from agentd.http.tls import load_tls_context
+from agentd.settings.model import Settings, TlsFiles
 from agentd.settings.sources import Overrides, parse_settings_file, read_settings_file
 from agentd.settings.status import (
     MASK,
@@ -140,6 +141,8 @@ class EffectiveSettings:
     ) -> SettingsFileContents:
         def fits(before: SettingsFileContents, after: SettingsFileContents) -> bool:
             check(before.settings)
+            if "tls" in wanted:
+                _require_usable_tls(after.settings.tls)
             return _changes_only(wanted, before, after)
 
         put = partial(_edit_values, wanted=wanted)
@@ -188,6 +191,19 @@ def _require_usable_address(host: str) -> None:
         raise BadRequest(
             f"host: the next start could not listen on {host[:100]!r}: {messages}",
             "Name an address of this host.",
+        ) from error
+
+
+def _require_usable_tls(files: TlsFiles | None) -> None:
+    """Raise ``BadRequest`` for files by which the next start could not answer https. Blocking."""
+    if files is None:
+        return
+    try:
+        load_tls_context(files.certificate, files.key)
+    except ConfigError as error:
+        raise BadRequest(
+            f"tls: the next start could not answer https: {error.problems[0]}",
+            "agentd tls makes a certificate and its key.",
         ) from error
 
 

@@ -208,3 +208,22 @@ def test_files_that_are_wrong_are_reported_with_their_path(
         load_tls_context(files["certificate"], str(key))
     with pytest.raises(ConfigError, match=r"missing\.crt"):
         load_tls_context(str(tmp_path / "missing.crt"), files["key"])
+
+
+def test_a_check_before_a_start_reports_what_would_prevent_https(
+    tmp_path: Path, files: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    check = ["--config", str(tmp_path), "--state", str(tmp_path / "state"), "check"]
+    settings, key = tmp_path / "agentd.yml", tmp_path / "server.key"
+    shutil.copy(files["key"], key)
+    settings.write_text(f"tls: {{certificate: '{files['certificate']}', key: '{key}'}}\n")
+    assert main(check) == 0
+    key.chmod(0o644)
+    assert main(check) == 1
+    key.unlink()
+    assert main(check) == 1
+    told = capsys.readouterr().out.splitlines()
+    assert told == [
+        f"{key}: can be accessed by others; chmod o-rwx {key}",
+        f"{key}: cannot be read: No such file or directory",
+    ]

@@ -312,6 +312,10 @@ def test_what_was_said_elsewhere_comes_before_the_file_still(file, serve):
         ({"approval_rules": [{"decison": "allow"}]}, 'did you mean "decision"?'),
         ({"agent_api_key": KEY}, "looks like a key itself"),
         ({"approval_seconds": 1e300}, "approval_seconds: found"),
+        (
+            {"tls": {"certificate": "/none/a.crt", "key": "/none/a.key"}},
+            "tls: the next start could not answer https: /none/a.crt: cannot be read",
+        ),
     ],
 )
 def test_what_does_not_fit_is_refused_as_the_file_would_be_and_nothing_is_written(
