@@ -5,6 +5,7 @@ The formats are specified in ``state/README.md``. Everything here blocks.
 
 import logging
 import os
+from contextlib import suppress
 from threading import Lock
 from typing import TypeVar
 
@@ -194,11 +195,16 @@ def _load(path: str, kind: type[K]) -> K | None:
 def _list_names(folder: str) -> list[str]:
     """List jobs that have a folder here; remove files that a crash left half written."""
     try:
-        names = sorted(name for name in os.listdir(folder) if NAME.fullmatch(name))
+        with os.scandir(folder) as entries:
+            names = sorted(one.name for one in entries if NAME.fullmatch(one.name) and one.is_dir())
     except FileNotFoundError:
         return []
+    except OSError as error:
+        log.error("%s is passed over: %s", folder, error.strerror)
+        return []
     for name in names:
-        for file in os.listdir(os.path.join(folder, name)):
-            if file.startswith(TEMPORARY_PREFIX):
-                os.unlink(os.path.join(folder, name, file))
+        with suppress(OSError):  # what cannot be read is told with its file
+            for file in os.listdir(os.path.join(folder, name)):
+                if file.startswith(TEMPORARY_PREFIX):
+                    os.unlink(os.path.join(folder, name, file))
     return names

@@ -122,6 +122,16 @@ def test_a_damaged_file_takes_nothing_else_down(layout, caplog):
     assert os.listdir(layout.get_deployment_folder("c")) == []
 
 
+def test_what_is_no_folder_of_a_job_takes_no_start_down(layout, caplog):
+    builds, deployments = BuildFiles(layout), DeploymentFiles(layout)
+    builds.save(BuildStatus("app", "failed", "r", "me", exit_code=1), b"")
+    Path(layout.builds, "notes.txt").write_text("mine")
+    Path(layout.deployments).write_text("no folder")
+    assert [build.name for build in builds.load()] == ["app"]
+    assert deployments.load() == []
+    assert f"{layout.deployments} is passed over: Not a directory" in caplog.text
+
+
 def test_an_output_is_moved_aside_while_the_program_writes_on(layout):
     files = DeploymentFiles(layout, limit=100)
     descriptor = files.open_output("web")
