@@ -208,9 +208,6 @@ def _check_format(layout: Layout, *, writable: bool) -> str:
         if writable:
             replace_document(layout.format, msgspec.json.encode(made) + b"\n")
         return made.generation
-    if found.format > FORMAT:
-        what = f"is format {found.format}; this version of agentd reads up to {FORMAT}"
-        raise ConfigError([ConfigProblem(layout.format, 1, what)])
     if found.format < FORMAT and writable:  # each line of an older one is one of this
         replace_document(f"{layout.format}.{found.format}", msgspec.json.encode(found) + b"\n")
         newer = FormatFile(FORMAT, FORMAT, found.generation)
@@ -219,15 +216,22 @@ def _check_format(layout: Layout, *, writable: bool) -> str:
 
 
 def read_format(layout: Layout) -> FormatFile | None:
-    """Return the content of ``FORMAT``, or None. ``ConfigError`` and ``Unavailable``."""
+    """Return the content of ``FORMAT``, or None.
+
+    Raises ``ConfigError``, also for a newer format, and ``Unavailable``.
+    """
     document = _read_small(layout.format, _FORMAT_REMEDY)
     if document is None:
         return None
     try:
-        return msgspec.json.decode(document.data, type=FormatFile)
+        found = msgspec.json.decode(document.data, type=FormatFile)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         what = f"is damaged ({error}): {_FORMAT_REMEDY}"
         raise ConfigError([ConfigProblem(layout.format, 1, what)]) from error
+    if found.format > FORMAT:
+        what = f"is format {found.format}; this version of agentd reads up to {FORMAT}"
+        raise ConfigError([ConfigProblem(layout.format, 1, what)])
+    return found
 
 
 def read_marks(layout: Layout) -> HighWaterMarks:

@@ -98,6 +98,15 @@ def test_a_damaged_seed_is_reported_before_a_start_replaces_it(capsys, folder):
     assert seed.read_bytes() == b"short"
 
 
+def test_a_state_of_a_newer_version_is_reported_before_a_start_refuses_it(capsys, folder):
+    newer = folder / "state" / "FORMAT"
+    newer.parent.mkdir(mode=0o700)
+    newer.write_text(json.dumps({"format": 99, "min_reader": 99, "generation": "a" * 32}))
+    newer.chmod(0o600)
+    assert main(["check"]) == 1
+    assert f"{newer}:1: is format 99; this version of agentd reads up to" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
