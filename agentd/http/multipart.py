@@ -1,7 +1,9 @@
 """Files and fields of a multipart form (RFC 7578), read as a stream."""
 
+import re
 from collections.abc import AsyncGenerator, AsyncIterator, Collection
 from typing import TypeAlias
+from urllib.parse import unquote
 
 from msgspec import Struct
 
@@ -11,6 +13,10 @@ FIELD_LIMIT = 4096
 """The most bytes of a field that is not a file."""
 
 _MAX_HEADERS = 8
+_EXTENDED_NAME = re.compile(
+    r""";\s*filename\*\s*=\s*"?(?P<charset>utf-8|iso-8859-1)'[\w-]*'(?P<value>[^\s;"]*)""",
+    re.IGNORECASE,
+)
 
 
 class FileStart(Struct, frozen=True):
@@ -55,10 +61,11 @@ async def read_form(
         async for chunk in body:
             for event in parser.parse(chunk):
                 if isinstance(event, multipart.MultipartSegment):
-                    is_file = event.filename is not None
+                    name = _find_extended_name(event["Content-Disposition"]) or event.filename
+                    is_file = name is not None
                     field = _FieldReader(event.name) if event.name in fields else None
-                    if is_file:
-                        yield FileStart(event.filename or "", event.content_type or "")
+                    if name is not None:
+                        yield FileStart(name, event.content_type or "")
                 elif is_file:
                     yield FileEnd() if event is None else bytes(event)
                 elif field and event is None:
@@ -68,6 +75,20 @@ async def read_form(
         parser.close()
     except multipart.MultipartError as error:
         raise BadRequest("The body is not a valid multipart form", str(error)) from error
+
+
+def _find_extended_name(disposition: str) -> str | None:
+    """Find a name such as ``filename*=utf-8''na%C3%AFve.txt`` (RFC 5987).
+
+    Forms need none, but some clients send them (.NET, older ones in Python), and a plain name
+    beside them, if any, has other letters.
+    """
+    if not (found := _EXTENDED_NAME.search(disposition)):
+        return None
+    try:
+        return unquote(found["value"], found["charset"], "strict")
+    except UnicodeDecodeError:
+        return None
 
 
 class _FieldReader:

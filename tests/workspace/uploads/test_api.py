@@ -122,6 +122,26 @@ def test_a_picture_from_the_clipboard(client: Client, place: Path) -> None:
     assert paste(client, PNG, "application/octet-stream").status == 201
 
 
+@pytest.mark.parametrize(
+    ("names", "kept"),
+    [
+        ("filename*=utf-8''gr%C3%B6%C3%9Fe%20x.txt", "größe x.txt"),
+        ("filename=\"=?utf-8?B?w6QudHh0?=\"; filename*=utf-8''%C3%A4.txt", "ä.txt"),
+        ("filename=a.txt; FILENAME* = \"ISO-8859-1'de'%F6.txt\"", "ö.txt"),
+        ("filename*=UTF-8''..%2F..%2Fup.txt", "up.txt"),
+        ("filename=\"plain.txt\"; filename*=utf-8''%FF.txt", "plain.txt"),
+        ("filename=\"other.txt\"; filename*=klingon''a.txt", "other.txt"),
+    ],
+)
+def test_a_name_may_be_written_in_the_extended_way(
+    client: Client, place: Path, names: str, kept: str
+) -> None:
+    head = f'--BB\r\nContent-Disposition: form-data; name="f"; {names}'.encode()
+    reply = client.post("/api/files", head + b"\r\n\r\nhi\r\n--BB--\r\n", {"Content-Type": FORM})
+    assert reply.status == 201, reply.body
+    assert [one["name"] for one in reply["files"]] == [kept]
+
+
 def test_nothing_is_there_before_the_first_upload(client: Client, place: Path) -> None:
     assert client.get("/api/files")["files"] == []
     assert client.get("/api/files/x").status == 404
