@@ -24,6 +24,7 @@ from agentd.chats.trash import Trash, get_restore_deadline
 from agentd.chats.views import NAME_LIMIT, Id
 from agentd.core.clock import Timestamp
 from agentd.core.errors import BadRequest, Conflict, Forbidden, NotFound, TooLarge, Unavailable
+from agentd.core.folding import fold_text
 from agentd.core.ids import MAX_ID
 from agentd.http.access import RouteGroup
 from agentd.http.parameters import make_choice_parameter, make_integer_parameter
@@ -211,7 +212,7 @@ class ChatEndpoints:
         while len(rows) < limit and not search.exhausted:
             page = self._chats.list_page(wanted, following, SEARCHED_AT_ONCE)
             found, following = await asyncio.to_thread(
-                _search_page, page.chats, text.casefold(), search, limit - len(rows), page.next
+                _search_page, page.chats, fold_text(text), search, limit - len(rows), page.next
             )
             rows += found
             if following is None:
@@ -285,7 +286,7 @@ def _search_page(
     """Return the first matches and where to continue: ``after`` if all were searched."""
     rows: list[ListedChat] = []
     for chat in chats:
-        if text in chat.title.casefold():
+        if text in fold_text(chat.title):
             rows.append(_list_row(chat))
         elif match := search.find(chat.id):
             rows.append(_list_row(chat, MatchView(match.message, match.excerpt)))

@@ -11,6 +11,7 @@ from msgspec import Struct
 from agentd.chats.journal_reader import decode_entry
 from agentd.chats.records import get_messages
 from agentd.core.errors import Unavailable
+from agentd.core.folding import fold_text
 from agentd.core.markdown import strip_markdown
 from agentd.storage.checksummed_json import ChecksumMismatch
 from agentd.storage.journal import open_journal_file
@@ -33,11 +34,11 @@ class MessageMatch(Struct, frozen=True):
 
 
 class MessageSearch:
-    """A case-insensitive search. Reads at most about ``budget`` bytes."""
+    """A search for a text in any case. Reads at most about ``budget`` bytes."""
 
     def __init__(self, layout: Layout, text: str, budget: int) -> None:
         self._layout = layout
-        self._text = text.casefold()
+        self._text = fold_text(text)
         # As JSON writes it, which escapes quotes and backslashes: most lines need no decoding.
         self._json = msgspec.json.encode(self._text)[1:-1]
         self._left = budget
@@ -91,20 +92,35 @@ class MessageSearch:
         except (ChecksumMismatch, UnicodeDecodeError):
             return  # damaged: told elsewhere
         for message in said:
-            at = message.text.casefold().find(self._text)
+            at = fold_text(message.text).find(self._text)
             if at >= 0:
                 yield MessageMatch(message.id, self._excerpt(message.text, at))
 
     def _may_contain(self, line: bytes) -> bool:
         if self._json.isascii() and line.isascii():
             return self._json in line.lower()
-        return self._json.decode() in line.decode("utf-8", "replace").casefold()
+        return self._json.decode() in fold_text(line.decode("utf-8", "replace"))
 
     def _excerpt(self, text: str, at: int) -> str:
-        # Where casefolding changed the length, the place is nearly right.
-        start, end = max(at - EXCERPT_MARGIN, 0), at + len(self._text) + EXCERPT_MARGIN
+        begin, stop = _find_place(text, at), _find_place(text, at + len(self._text))
+        start, end = max(begin - EXCERPT_MARGIN, 0), stop + EXCERPT_MARGIN
         raw = text[start:end]
         plain = strip_markdown(raw)
         # Words in a link's address or the like are shown as they are written.
-        cut = plain if self._text in plain.casefold() else " ".join(raw.split())
+        cut = plain if self._text in fold_text(plain) else " ".join(raw.split())
         return f"{'…' if start else ''}{cut}{'…' if end < len(text) else ''}"
+
+
+def _find_place(text: str, at: int) -> int:
+    """Return where in a text, nearly, the character ``at`` of its folded form comes from."""
+    if text.isascii():
+        return at
+    place, size = 0, len(text)
+    while size > 1:  # each half is folded once
+        half = size // 2
+        length = len(fold_text(text[place : place + half]))
+        if length <= at:
+            place, at, size = place + half, at - length, size - half
+        else:
+            size = half
+    return place + min(at, 1)

@@ -1,6 +1,9 @@
 """The messages of one chat that contain a text (specification 4, extended surface)."""
 
+import unicodedata
 from pathlib import Path
+from typing import Literal
+from urllib.parse import quote
 
 import pytest
 
@@ -86,3 +89,31 @@ def test_an_excerpt_is_plain_text_unless_the_words_are_in_the_marks(client: Clie
     assert search_chat(client, chat, "kettle%20is") == []
     assert search_chat(client, chat, "kettle") == [plain, f"echo: {plain}"]
     assert search_chat(client, chat, "pantry")[0] == said
+
+
+@pytest.mark.parametrize("said", ["NFC", "NFD"])
+@pytest.mark.parametrize("asked", ["NFC", "NFD"])
+def test_a_text_is_found_however_its_accents_are_written(
+    client: Client, said: Literal["NFC", "NFD"], asked: Literal["NFC", "NFD"]
+) -> None:
+    words, title = ("Ökonomie", "한국어"), f"Café {said} {asked}"
+    prompt = unicodedata.normalize(said, f"{words[0]} und {words[1]}")
+    chat = client.create_chat(prompt=prompt, title=unicodedata.normalize(said, title))
+    client.messages(chat)
+    for word in words:
+        text = quote(unicodedata.normalize(asked, word.lower()))
+        assert search_chat(client, chat, text) == [prompt, f"echo: {prompt}"]
+    found = client.get(f"/api/chats?text={quote(unicodedata.normalize(asked, title.upper()))}")
+    assert [one["chatId"] for one in found["chats"]] == [chat]
+
+
+@pytest.mark.parametrize("before", ["Maß und Größe. ", "eﬃcient oﬀers. ", "cafe\u0301. "])
+def test_an_excerpt_has_the_words_behind_many_letters_that_fold_to_others(
+    client: Client, before: str
+) -> None:
+    chat = client.create_chat(prompt=f"{before * 300}A kettle. {before * 300}")
+    client.messages(chat)
+    for excerpt in search_chat(client, chat, "KETTLE"):
+        begin, _, end = excerpt.partition("kettle")
+        assert 70 < len(begin) < 90
+        assert 70 < len(end) < 90

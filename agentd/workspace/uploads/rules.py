@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from agentd.core.clock import Timestamp
 from agentd.core.errors import BadRequest, TooLarge, UnsupportedMedia
+from agentd.core.folding import fold_text
 
 FOLDER = "uploads"
 """Below the workspace."""
@@ -197,7 +198,7 @@ def find_free_name(name: str, taken: Collection[str]) -> str:
 
 def fold_name(name: str) -> str:
     """Return the form in which equal names are equal."""
-    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
+    return fold_text(name)
 
 
 def _split(name: str) -> tuple[str, str]:
