@@ -1,5 +1,7 @@
 """Ctrl F in a chat: what the daemon finds in all of its messages, shown one by one."""
 
+import unicodedata
+
 import pytest
 
 from agentd.agent.engine import ReplyCompleted, ToolUsed
@@ -71,6 +73,17 @@ def test_words_within_marks_are_painted_and_what_is_not_there_is_said(
     expect(page.get_by_role("button", name="Next match")).to_be_disabled()
     find_words(page, "")
     expect(count).to_have_text("")
+
+
+def test_words_are_painted_however_their_accents_are_written(ada: Person, site: Serving) -> None:
+    client = site.client()
+    apart = unicodedata.normalize("NFD", "Menü")
+    chat = client.create_chat(title="Accents", prompt=f"the {apart} of today")
+    until(lambda: client.status(chat, 20)["status"] == "completed")
+    page = ada.open(f"/{chat}")
+    expect(page.locator(".prompt")).to_be_visible()
+    expect(find_words(page, "menü")).to_have_text("1 of 2")
+    until(lambda: list_highlighted(page, "found") == [apart] * 2)
 
 
 def test_a_step_that_is_folded_away_is_unfolded_to_show_what_was_found(

@@ -234,8 +234,10 @@ export function rangesOf(element, words) {
     pieces.push([/** @type {Text} */ (node), text.length]);
     text += /** @type {Text} */ (node).data;
   }
-  const [lower, wanted] = [text.toLowerCase(), words.toLowerCase()];
+  const lower = text.toLowerCase();
   const where = lower.length === text.length ? lower : text; // else places would be wrong
+  const forms = [words, words.normalize("NFC"), words.normalize("NFD")].map((form) => form.toLowerCase());
+  const wanted = forms.find((form) => where.includes(form)) ?? "";
   /** @type {Range[]} */
   const ranges = [];
   let at = wanted ? where.indexOf(wanted) : -1;
