@@ -201,8 +201,10 @@ SLOW = frozenset(
         "fuzz/test_fuzz.py",
         "gateway/secrets/test_hostile.py",
         "gateway/secrets/test_loosened.py",
+        "llm/dialects/test_linear.py",
         "model_checking/test_model_checking.py",
         "storage/test_checksummed_json.py",
+        "workspace/builds/test_runner.py",
     )
 )
 """Files of rules that take seconds all the same; ``--fast`` leaves them out, too."""
