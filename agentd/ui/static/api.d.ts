@@ -3310,8 +3310,8 @@ export interface Answers {
   "POST /v1/embeddings": { data: (Record<string, unknown>)[]; model?: string; usage?: Record<string, unknown> };
   "POST /v1/messages": { id: string; type?: "message"; role?: "assistant"; model?: string; content: (Record<string, unknown>)[]; stop_reason?: string | null; usage?: Record<string, unknown> };
   "POST /v1/messages/count_tokens": { input_tokens: number };
-  "GET /v1/models": { object: "list"; data: ({ id: string; object: "model"; created?: number; owned_by?: string })[] } | { has_more: false; data: ({ id: string; type: "model"; display_name?: string; created_at?: string })[] };
-  "GET /v1/models/{name}": { id: string; object: "model"; created?: number; owned_by?: string } | { id: string; type: "model"; display_name?: string; created_at?: string };
+  "GET /v1/models": { object: "list"; data: ({ id: string; object: "model"; created?: number; owned_by?: string })[] } | { has_more: false; data: ({ id: string; type: "model"; display_name?: string; created_at?: string })[] } | { models: ({ name: string; displayName?: string; inputTokenLimit?: number; outputTokenLimit?: number })[] };
+  "GET /v1/models/{name}": { id: string; object: "model"; created?: number; owned_by?: string } | { id: string; type: "model"; display_name?: string; created_at?: string } | { name: string; displayName?: string; inputTokenLimit?: number; outputTokenLimit?: number };
   "POST /v1/models/{name}": { candidates: (Record<string, unknown>)[]; usageMetadata?: Record<string, unknown> } | { totalTokens: number };
   "GET /v1/quota": QuotaView;
   "POST /v1/responses": { id: string; object?: "response"; status?: string; output: (Record<string, unknown>)[] };
