@@ -163,6 +163,40 @@ def test_the_worker_keeps_the_files_of_this_version_and_no_data(
         assert all(path.startswith("/-/") for path in kept)
 
 
+def test_a_page_is_shown_where_there_is_no_room_to_keep_its_files(
+    browser: Browser, site: Serving
+) -> None:
+    with person(browser, site, workers=True) as somebody:
+        page = somebody.open("/inbox")
+        page.evaluate("navigator.serviceWorker.ready.then(() => 1)")
+        full = {"origin": site.url, "quotaSize": 1}
+        somebody.context.new_cdp_session(page).send("Storage.overrideQuotaForOrigin", full)
+        page.goto(f"{site.url}/settings/labels")
+        expect(page.get_by_role("button", name="Add a label").first).to_be_visible()
+        assert page.evaluate("navigator.serviceWorker.controller !== null")
+        assert page.evaluate("caches.open('agentd-assets').then((one) => one.keys())") == []
+
+
+def test_files_of_another_agentd_of_the_same_origin_are_kept(
+    browser: Browser, site: Serving
+) -> None:
+    with person(browser, site, workers=True) as somebody:
+        page = somebody.open("/inbox")
+        page.evaluate("navigator.serviceWorker.ready.then(() => 1)")
+        page.evaluate(
+            "Promise.all([caches.open('agentd-assets'), fetch('/icon.svg')])"
+            ".then(([cache, icon]) => cache.put('https://elsewhere.example/-/ab/main.js', icon))"
+        )
+        page.reload()
+        page.locator(".shell").wait_for()
+        kept = page.evaluate(
+            "caches.open('agentd-assets').then((one) => one.keys())"
+            ".then((all) => all.map((one) => new URL(one.url).hostname))"
+        )
+        assert len(kept) > 15
+        assert "elsewhere.example" in kept
+
+
 HIDDEN = "Object.defineProperty(document, 'hidden', { configurable: true, get: () => true })"
 
 

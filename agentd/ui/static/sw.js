@@ -28,26 +28,43 @@ worker.addEventListener("fetch", (event) => {
  * @param {URL} url
  */
 async function fromCache(request, url) {
-  const cache = await caches.open(CACHE);
-  const kept = await cache.match(request);
+  const cache = await caches.open(CACHE).catch(() => null);
+  const kept = await cache?.match(request).catch(() => undefined);
   if (kept) return kept;
   const answer = await fetch(request);
-  if (answer.ok) {
+  if (!cache || !answer.ok) return answer;
+  try {
     await forgetOthers(cache, /\/-\/[^/]+\//.exec(url.pathname)?.[0] ?? "");
     await cache.put(request, answer.clone());
+  } catch {
+    // a device without room for it has the file all the same
   }
   return answer;
 }
 
 /**
- * Once a file of a new version comes, those of the version before go.
+ * Once a file of a new version comes, those of the version before go. Another agentd of this origin, below another path, keeps its own.
  * @param {Cache} cache
  * @param {string} version
  */
 async function forgetOthers(cache, version) {
-  for (const request of await cache.keys()) {
-    if (!new URL(request.url).pathname.includes(version)) await cache.delete(request);
+  for (const { url } of await cache.keys()) {
+    if (isOurs(url) && !new URL(url).pathname.includes(version)) await cache.delete(url);
   }
+}
+
+/**
+ * Whether an address is below ours: behind a reverse proxy, other programs have addresses of the same origin.
+ * @param {string} url
+ */
+function isOurs(url) {
+  return url.startsWith(worker.registration.scope);
+}
+
+/** The tabs of this agentd; one may be too new to be controlled. */
+async function findTabs() {
+  const windows = await worker.clients.matchAll({ type: "window", includeUncontrolled: true });
+  return windows.filter((one) => isOurs(one.url));
 }
 
 /**
@@ -60,7 +77,7 @@ worker.addEventListener("pushsubscriptionchange", (event) => event.waitUntil(ren
 /** @param {Told} told */
 async function notify({ kind, chatId, id, title, body, answerable }) {
   const base = worker.registration.scope;
-  const tabs = await worker.clients.matchAll({ type: "window", includeUncontrolled: true });
+  const tabs = await findTabs();
   const silent = tabs.some((tab) => tab.visibilityState === "visible");
   const tag = kind === "question" ? `question ${chatId} ${id}` : `turn ${chatId}`; // a hidden tab uses the same: it is shown once
   const actions = answerable ? [{ action: "allow", title: "Allow" }, { action: "deny", title: "Deny" }] : [];
@@ -144,7 +161,7 @@ async function answer(decision, title, { chatId, id, url }) {
  * @param {Shown} about
  */
 async function open({ chatId, url }) {
-  const tabs = await worker.clients.matchAll({ type: "window", includeUncontrolled: true }); // one may be too new to be controlled
+  const tabs = await findTabs();
   const tab = tabs.find((one) => new URL(one.url).pathname === url) ?? tabs[0];
   if (!tab) return worker.clients.openWindow(url);
   tab.postMessage({ kind: "open", chatId });

@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urljoin
 
 import pytest
 
@@ -19,7 +20,8 @@ from tests.ui.push.scripted_service import (
     hold_grace,
     serve_pushes,
 )
-from tests.ui.support import Person, TalkingEngine, get_service_worker, person
+from tests.ui.support import Person, TalkingEngine, get_service_worker, person, sign_in
+from tests.ui.test_reverse_proxy import reverse_proxy
 
 from playwright.sync_api import Browser, Page, expect  # isort: skip
 
@@ -88,7 +90,7 @@ class Delivery:
         self._tools.send(
             "ServiceWorker.deliverPushMessage",
             {
-                "origin": self._url,
+                "origin": urljoin(self._url, "/").rstrip("/"),
                 "registrationId": self._ids[-1],
                 "data": json.dumps(notice),
             },
@@ -271,6 +273,28 @@ def test_a_push_is_shown_while_no_page_is_open_and_silent_while_one_is_looked_at
         until(lambda: worker.evaluate("silences.at(-1)"))
         until(lambda: worker.evaluate(SHOWN) == [])
         talking.say(prompt, ReplyCompleted("done"))
+
+
+def test_a_tab_of_another_program_of_the_same_origin_silences_nothing(
+    browser: Browser, site: Serving
+) -> None:
+    site.administrator()
+    finished = {"kind": "turn", "chatId": 1, "id": 2, "title": "Elsewhere", "body": "Done."}
+    with reverse_proxy(site.port) as url:
+        context = browser.new_context()
+        somebody = Person(context, url)
+        context.grant_permissions(["notifications"], origin=urljoin(url, "/"))
+        page = somebody.open("/login")
+        sign_in(page)
+        page.evaluate("navigator.serviceWorker.ready.then(() => 1)")
+        worker = get_service_worker(somebody)
+        delivery = Delivery(page, url)
+        worker.evaluate(RECORD)
+        page.goto(urljoin(url, "/another-program"))
+        delivery.deliver(finished)
+        until(lambda: set(worker.evaluate("silences")) == {False})  # once, or more often (sw.js)
+        until(lambda: [one[0] for one in worker.evaluate(SHOWN)] == ["Elsewhere"])
+        context.close()
 
 
 def test_notifications_that_were_answered_elsewhere_go_when_a_page_opens(
