@@ -101,7 +101,7 @@ export function findBar(chat, { scroll, leaveEnd, close }) {
     timer = setTimeout(() => void search(true), DELAY);
   });
   input.addEventListener("keydown", (event) => {
-    if (event.key === "Enter" && !event.isComposing) step(event.shiftKey ? -1 : 1);
+    if (event.key === "Enter") step(event.shiftKey ? -1 : 1);
     else if (event.key === "ArrowDown" || event.key === "ArrowUp") step(event.key === "ArrowUp" ? -1 : 1);
     else if (event.key === "Escape") close();
     else return;

@@ -89,7 +89,7 @@ export function completeCommands(input, chatId, changed) {
     /** @param {KeyboardEvent} event @returns {boolean} whether the key was for the list */
     takes: (event) => {
       const command = shown[chosen];
-      if (!command || event.isComposing || event.ctrlKey || event.metaKey || event.altKey) return false;
+      if (!command || event.ctrlKey || event.metaKey || event.altKey) return false;
       switch (event.key) {
         case "ArrowDown":
         case "ArrowUp":

@@ -67,7 +67,7 @@ export function composer({ draft, placeholder, tools = [], note, label = "Prompt
   input.addEventListener("input", edited);
   input.addEventListener("keydown", (event) => {
     if (commands.takes(event)) return;
-    if (event.key !== "Enter" || event.isComposing || event.shiftKey || event.altKey) return;
+    if (event.key !== "Enter" || event.shiftKey || event.altKey) return;
     const touch = matchMedia("(hover: none)").matches;
     if (touch && !event.ctrlKey && !event.metaKey) return;
     event.preventDefault();

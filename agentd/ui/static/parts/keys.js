@@ -40,8 +40,12 @@ export function installKeys() {
     { keys: "K", label: "Previous chat", run: () => void step(-1).catch(toastError) },
     { keys: "?", label: "Show these keys", run: () => void openKeys() },
   );
+  // An Enter or arrow with which Chinese or Japanese is composed is for the input method alone; Safari tells the last one by its code.
   addEventListener("keydown", (event) => {
-    if (event.defaultPrevented || event.isComposing || document.querySelector("dialog[open]")) return;
+    if (event.isComposing || event.keyCode === 229) event.stopImmediatePropagation();
+  }, true);
+  addEventListener("keydown", (event) => {
+    if (event.defaultPrevented || document.querySelector("dialog[open]")) return;
     const pressed = nameOf(event);
     const typing = isTyping(event.target);
     const found = shortcuts.findLast((one) => one.keys === pressed && (one.typing || !typing));
