@@ -58,10 +58,11 @@ export function openMenu(anchor, items) {
     menu.remove();
     end();
     removeEventListener("pointerdown", outside, true);
-    removeEventListener("resize", dismiss);
+    removeEventListener("resize", fit);
     if (focus) anchor.focus();
   };
-  const dismiss = () => close(false);
+  /** A phone's keyboard goes as the menu has the focus. */
+  const fit = () => (anchor.checkVisibility() ? place(menu, anchor) : close(false));
   /** @param {Event} event */
   const outside = (event) => {
     const target = /** @type {Node} */ (event.target);
@@ -91,7 +92,7 @@ export function openMenu(anchor, items) {
   closeOpen = close;
   opener = anchor;
   addEventListener("pointerdown", outside, true);
-  addEventListener("resize", dismiss);
+  addEventListener("resize", fit);
   const first = menu.querySelector("[aria-checked=true]:not([disabled])") ?? menu.querySelector("button:not([disabled])");
   /** @type {HTMLElement} */ (first ?? menu).focus(); // for its keys, also where nothing can be chosen
 }
