@@ -114,6 +114,44 @@ def sign_out(page: Page) -> None:
     expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
 
 
+def end_login_while_a_form_is_open(visitor: Person, typed: str) -> Page:
+    """Fill in a form, and send it with a login that has ended."""
+    page = visitor.open("/login?next=/settings/labels")
+    sign_in(page)
+    page.get_by_role("button", name="Add a label").first.click()
+    page.get_by_role("dialog", name="Add a label").get_by_label("Name").fill(typed)
+    visitor.context.clear_cookies()
+    page.get_by_role("dialog").get_by_role("button", name="Add", exact=True).click()
+    expect(page.get_by_label("Password")).to_be_visible()
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    return page
+
+
+def test_a_form_that_is_open_as_the_login_ends_is_there_after_the_next(
+    visitor: Person, site: Serving
+) -> None:
+    """Rows 5 and 14."""
+    page = end_login_while_a_form_is_open(visitor, "half typed")
+    sign_in(page)
+    dialog = page.get_by_role("dialog", name="Add a label")
+    expect(dialog.get_by_label("Name")).to_have_value("half typed")
+    expect(page).to_have_url(f"{site.url}/settings/labels")
+    dialog.get_by_role("button", name="Add", exact=True).click()
+    expect(page.locator(".rows").get_by_text("half typed")).to_be_visible()
+    expect(page.get_by_role("dialog")).to_have_count(0)
+
+
+def test_a_form_that_is_open_as_the_login_ends_is_not_shown_to_somebody_else(
+    visitor: Person, site: Serving
+) -> None:
+    UserFile(site.layout).add(User("otto", "manager", hash_password(WORD, CHEAP)))
+    page = end_login_while_a_form_is_open(visitor, "of ada alone")
+    sign_in(page, "otto")
+    expect(page.get_by_role("button", name="Add a label").first).to_be_visible()
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    assert "of ada alone" not in page.content()
+
+
 def test_what_waits_or_is_a_draft_stays_with_its_author_when_another_person_signs_in(
     visitor: Person, site: Serving
 ) -> None:

@@ -14,6 +14,7 @@ export function page() {
   const byCode = signal(false);
   const carried = new URLSearchParams(location.hash.slice(1)).get("code");
   if (carried) history.replaceState(null, "", location.pathname + location.search);
+  const showAgain = hideDialogs();
 
   /** @param {Record<string, string>} proof */
   async function signIn(proof) {
@@ -34,6 +35,7 @@ export function page() {
     }
     await startSession();
     await navigate((await isFirstRun()) ? "/welcome" : await findNext(), { replace: true });
+    showAgain();
   }
 
   /** @param {SubmitEvent} event */
@@ -67,6 +69,22 @@ export function page() {
       el("button", { type: "button", class: "btn plain wide", onclick: () => (byCode.value = !byCode.peek()) },
         () => (byCode.value ? "Use a name and a password" : "Use a one-time code"))));
   return { title: "Sign in", body };
+}
+
+/**
+ * Take the dialogs away that are open as the login ends: they would lie over this page, and have what was typed.
+ * @returns {() => void} shows them again
+ */
+function hideDialogs() {
+  const open = /** @type {HTMLDialogElement[]} */ ([...document.querySelectorAll("dialog[open]")]);
+  for (const dialog of open) dialog.remove();
+  return () => {
+    for (const dialog of open) {
+      dialog.removeAttribute("open"); // one that was taken away is no longer modal
+      document.body.append(dialog);
+      dialog.showModal();
+    }
+  };
 }
 
 /**
