@@ -87,6 +87,29 @@ def test_the_password_is_changed_and_the_page_stays_signed_in(
         one.context.close()
 
 
+def test_a_password_that_is_saved_as_the_network_fails_leads_to_the_login(
+    browser: Browser, site: Serving
+) -> None:
+    UserFile(site.layout).add(User("finn", "viewer", hash_password(WORD, CHEAP)))
+    somebody = Person(browser.new_context(service_workers="block"), site.url)
+    page = somebody.open("/login?next=/settings/you")
+    sign_in(page, "finn")
+    page.get_by_label("Current password").fill(WORD)
+    page.get_by_label("New password").fill("another word that is good")
+    page.route(
+        "**/api/session",
+        lambda route: route.abort() if route.request.method == "POST" else route.continue_(),
+    )
+    page.get_by_role("button", name="Change password").click()
+    expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+    page.unroute("**/api/session")
+    page.get_by_label("Name").fill("finn")
+    page.get_by_label("Password").fill("another word that is good")
+    page.get_by_role("button", name="Sign in", exact=True).click()
+    expect(page.locator(".foot small")).to_contain_text("live")
+    somebody.context.close()
+
+
 def test_a_phone_signs_in_by_the_code_that_is_shown(
     ada: Person, browser: Browser, site: Serving
 ) -> None:

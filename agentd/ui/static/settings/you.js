@@ -91,8 +91,11 @@ function passwordForm(done, _round) {
   const send = async () => {
     await put("/api/session/password", { password: old.value, newPassword: next.value });
     live.stop();
-    session.value = { kind: "user", ...(await post("/api/session", { user, password: next.value })) };
-    await live.start();
+    try {
+      session.value = { kind: "user", ...(await post("/api/session", { user, password: next.value })) };
+    } finally {
+      await live.start();
+    }
     keepPush().catch(toastError);
     toast("Your password is changed");
     done();
