@@ -226,3 +226,36 @@ def test_a_page_that_the_network_lost_is_no_update(ada: Person) -> None:
     page.get_by_role("button", name="Retry").click()
     expect(page.get_by_role("heading", name="Analytics")).to_be_visible()
     ada.complaints.clear()
+
+
+def test_what_a_network_says_for_agentd_is_no_answer_of_agentd(ada: Person) -> None:
+    page = ada.open("/settings/labels")
+    wait_until_loaded(page)
+    page.route(
+        "**/api/**",
+        lambda route: route.fulfill(content_type="text/html", body="<h1>Welcome, guest</h1>"),
+    )
+    page.reload()
+    expect(page.get_by_text("agentd does not answer · trying again")).to_be_visible()
+    page.unroute("**/api/**")
+    expect(page.get_by_role("button", name="Add a label").first).to_be_visible()
+
+
+def test_a_part_that_could_not_be_loaded_is_told_and_loaded_later(ada: Person) -> None:
+    ada.context.route("**/palette.js", lambda route: route.abort())
+    page = ada.open("/settings/labels")
+    wait_until_loaded(page)
+    page.keyboard.press("Control+k")
+    expect(page.locator(".toast")).to_contain_text("This could not be loaded")
+    ada.context.unroute("**/palette.js")
+    page.keyboard.press("Control+k")
+    expect(page.get_by_role("dialog", name="Find")).to_be_visible()
+
+
+def test_a_part_of_another_version_offers_to_load_the_page_anew(ada: Person) -> None:
+    ada.context.route("**/palette.js", lambda route: route.fulfill(status=404))
+    page = ada.open("/settings/labels")
+    wait_until_loaded(page)
+    page.route("**/login", lambda route: route.fulfill(body="./-/0123456789abcdef/main.js"))
+    page.keyboard.press("Control+k")
+    expect(page.get_by_text("agentd was updated")).to_be_visible()

@@ -6,8 +6,9 @@ import { list } from "./core/list.js";
 import * as live from "./core/live.js";
 import { link, path, render } from "./core/router.js";
 import { computed, effect, signal } from "./core/signals.js";
-import { installKeys } from "./parts/keys.js";
+import { installKeys, openPalette } from "./parts/keys.js";
 import { closeMenu, menuButton } from "./parts/menu.js";
+import { toast } from "./parts/toast.js";
 import { approvals, asking, chats, loading, onChatsChange } from "./agent/chats.js";
 import { chatList } from "./agent/chat_list.js";
 import { PAGES, placesOf } from "./pages.js";
@@ -30,6 +31,21 @@ let endTitle = () => {};
 effect(() => {
   document.title = `${asking.value ? `(${asking.value}) ` : ""}${title.value} · agentd`;
 });
+
+addEventListener("unhandledrejection", (event) => {
+  if (!isImport(event.reason)) return;
+  event.preventDefault();
+  toast("This could not be loaded", { kind: "bad" });
+  void checkVersion();
+});
+
+/**
+ * Whether a module was not loaded: the network failed, or the daemon has another version.
+ * @param {unknown} error
+ */
+function isImport(error) {
+  return error instanceof TypeError && /import/i.test(error.message);
+}
 
 /**
  * Show a page inside the shell.
@@ -63,7 +79,7 @@ export function showBare(page) {
  * @param {unknown} error
  */
 export function showFailure(error) {
-  if (error instanceof TypeError && String(error).includes("import")) void checkVersion(); // or the network failed
+  if (isImport(error)) void checkVersion();
   const known = error instanceof ApiError || (error instanceof Error && error.message === "There is no such page");
   if (!known) reportError(error);
   const message = error instanceof Error && known ? error.message : "This page could not be loaded";
@@ -146,14 +162,8 @@ function areaLink(label, to, isCurrent) {
 
 function buildSearch() {
   return el("div", { class: "row2" },
-    el("button", { class: "field", onclick: () => openPalette() }, icon("search"), el("span", null, "Search"), el("kbd", null, "/")),
+    el("button", { class: "field", onclick: openPalette }, icon("search"), el("span", null, "Search"), el("kbd", null, "/")),
     el("a", { class: "btn main icon", href: link("/"), "aria-label": "New chat", title: "New chat (N)" }, icon("plus")));
-}
-
-/** Open the search over pages, chats and actions. */
-export async function openPalette() {
-  const { showPalette } = await import("./parts/palette.js");
-  showPalette();
 }
 
 /** @param {"agent" | "settings" | "gateway"} which */

@@ -214,6 +214,8 @@ async function send(method, path, options) {
     if (options.signal?.aborted) throw error;
     throw describeError(0, "");
   }
+  // A page is of a proxy or a hotel's network.
+  if (answer.ok && answer.headers.get("Content-Type")?.startsWith("text/html")) throw describeError(0, "");
   learnTime(answer.headers.get("Date"));
   if (answer.ok) return answer;
   const failure = await describe(answer);

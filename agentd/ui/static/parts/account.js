@@ -7,7 +7,7 @@ import * as store from "../core/store.js";
 import { chats, loading } from "../agent/chats.js";
 import { chooseTheme } from "../agent/me.js";
 import { placesOf } from "../pages.js";
-import { openKeys } from "./keys.js";
+import { openKeys, openPalette } from "./keys.js";
 import { theme } from "./theme.js";
 import { toastError } from "./toast.js";
 
@@ -23,7 +23,7 @@ export function accountItems() {
     { label: "Look: light", checked: theme.peek() === "light", changes: "viewer", onselect: () => chooseTheme("light") },
     { label: "Look: dark", checked: theme.peek() === "dark", changes: "viewer", onselect: () => chooseTheme("dark") },
     null,
-    { label: "Keyboard", icon: "keyboard", hint: "?", onselect: () => void openKeys() },
+    { label: "Keyboard", icon: "keyboard", hint: "?", onselect: openKeys },
     { label: "Sign out", icon: "out", changes: "viewer", onselect: () => void signOut() },
   ];
 }
@@ -38,7 +38,7 @@ export function firstRunItem() {
 export function morePages() {
   const places = placesOf("agent").filter((place) => place.path !== "/inbox" && may(place.role ?? "viewer"));
   return [
-    { label: "Search", icon: "search", onselect: () => void import("./palette.js").then(({ showPalette }) => showPalette()) }, null,
+    { label: "Search", icon: "search", onselect: openPalette }, null,
     ...places.map((place) => ({
       label: place.tab ?? place.label, icon: place.icon, ...(path.peek() === place.path ? { checked: true } : {}),
       onselect: () => void navigate(place.path),

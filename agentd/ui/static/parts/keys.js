@@ -1,7 +1,5 @@
 /** Keys: each page adds its own, `?` lists all that work now. */
 
-import { may } from "../core/api.js";
-import { el } from "../core/el.js";
 import { navigate } from "../core/router.js";
 import { onEnd } from "../core/signals.js";
 import { toastError } from "./toast.js";
@@ -31,16 +29,15 @@ export function installKeys() {
   if (installed) return;
   installed = true;
   const step = async (/** @type {1 | -1} */ by) => (await import("../agent/next_chat.js")).openNextChat(by);
-  const palette = async () => (await import("./palette.js")).showPalette();
   shortcuts.unshift( // before those of the page that is shown already, which win
-    { keys: "Ctrl K", label: "Find pages, chats and actions", run: palette, typing: true },
-    { keys: "/", label: "Search", run: palette },
+    { keys: "Ctrl K", label: "Find pages, chats and actions", run: openPalette, typing: true },
+    { keys: "/", label: "Search", run: openPalette },
     { keys: "N", label: "New chat", run: () => void navigate("/") },
     { keys: "J", label: "Next chat", run: () => void step(1).catch(toastError) },
     { keys: "K", label: "Previous chat", run: () => void step(-1).catch(toastError) },
-    { keys: "?", label: "Show these keys", run: () => void openKeys() },
+    { keys: "?", label: "Show these keys", run: openKeys },
   );
-  // An Enter or arrow with which Chinese or Japanese is composed is for the input method alone; Safari tells the last one by its code.
+  // The keys with which Chinese or Japanese is composed are for the input method alone; 229: its last one in Safari.
   addEventListener("keydown", (event) => {
     if (event.isComposing || event.keyCode === 229) event.stopImmediatePropagation();
   }, true);
@@ -55,13 +52,14 @@ export function installKeys() {
   });
 }
 
+/** Open the search over pages, chats and actions. */
+export async function openPalette() {
+  (await import("./palette.js")).showPalette();
+}
+
 /** List the keys that work now. */
 export async function openKeys() {
-  const { openDialog } = await import("./dialog.js");
-  void openDialog("Keys", () => [
-    el("dl", { class: "keys" }, shortcuts.filter((one) => !one.hidden && may(one.changes ?? "viewer")).map(({ keys, label }) => [
-      el("dt", null, keys.split(" ").map((key) => el("kbd", null, key))), el("dd", null, label)]).flat()),
-  ]);
+  (await import("./key_list.js")).showKeys(shortcuts);
 }
 
 /** @param {KeyboardEvent} event */
