@@ -1,6 +1,6 @@
 /** Prompts that are sent at the times of a cron expression: when each runs next, and what came of it. */
 
-import { ApiError, call, get, may, post, put, remove } from "../core/api.js";
+import { ApiError, call, callTagged, get, may, post, remove } from "../core/api.js";
 import { dot, el, fill, icon } from "../core/el.js";
 import { usd } from "../core/money.js";
 import { link } from "../core/router.js";
@@ -12,6 +12,7 @@ import { emptyState, loaded } from "../parts/frame.js";
 import { menuButton } from "../parts/menu.js";
 import { loadStyle } from "../parts/stylesheet.js";
 import { toast, toastError } from "../parts/toast.js";
+import { beginEdit } from "../settings/edits.js";
 import { follow, labelled, sendForm } from "../settings/frame.js";
 import { models, programOf, skills } from "./choices.js";
 import { explainSchema } from "./output_schema.js";
@@ -187,17 +188,20 @@ function edit(one, done) {
     const schema = el("textarea", { class: "input mono", rows: 3, spellcheck: "false", placeholder: "none: any text will do" },
       one?.output_schema ? JSON.stringify(one.output_schema, null, 2) : "");
     const apart = el("input", { type: "checkbox", checked: one?.worktree ?? false });
-    const send = async () => {
+    const read = () => {
       const own = chat.value.trim();
-      const wanted = {
+      return {
         name: name.value.trim(), prompt: prompt.value, cron: cron.value.trim(), zone: zone.value.trim(), chat: own ? Number(own) : null,
         title: own ? "" : one?.title ?? "", model: model.input.value, skill: own ? "" : skill.input.value,
         mode: own ? "" : mode.input.value, worktree: !own && apart.checked,
         budget: budget.value.trim() ? Number(budget.value) : null, missed: missed.input.value, overlap: overlap.input.value,
         output_schema: readSchema(schema.value), paused: one?.paused ?? false,
       };
-      if (one) await put(at(one), wanted);
-      else await call("POST", "/api/schedules", { body: wanted });
+    };
+    const merge = beginEdit(read(), one ?? {});
+    const send = async () => {
+      if (one) await change(one, (now) => merge(read(), now));
+      else await call("POST", "/api/schedules", { body: read() });
       close();
       done();
     };
@@ -216,6 +220,17 @@ function edit(one, done) {
         el("span", null, "A work tree of its own", el("small", null, "Each new chat works on a branch and in a folder of its own.")))),
     ];
   }, { wide: true });
+}
+
+/**
+ * Save a schedule as it is to be by what it is now.
+ * @param {Schedule} one
+ * @param {(now: Schedule) => Record<string, unknown>} revise
+ */
+async function change(one, revise) {
+  const { body, etag } = await callTagged("GET", "/api/schedules");
+  const now = body.schedules.find((/** @type {Schedule} */ each) => each.name === one.name);
+  await call("PUT", at(one), { body: revise(now ?? one), ifMatch: etag });
 }
 
 /** @param {string} text @returns {Record<string, unknown> | null} */

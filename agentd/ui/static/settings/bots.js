@@ -8,6 +8,7 @@ import { confirm, openDialog } from "../parts/dialog.js";
 import { emptyState, loaded } from "../parts/frame.js";
 import { menuButton } from "../parts/menu.js";
 import { toast, toastError } from "../parts/toast.js";
+import { beginEdit } from "./edits.js";
 import { card, failureLine, follow, labelled, listView, longList, sendForm, settingsPage, whoMay } from "./frame.js";
 
 /**
@@ -138,15 +139,18 @@ function edit(bot, done) {
     const model = el("input", { ...plain, value: bot?.model ?? "", maxlength: 1000, placeholder: "the default" });
     const skill = el("input", { ...plain, value: bot?.skill ?? "none", maxlength: 1000 });
     const baseUrl = el("input", { ...plain, value: bot?.baseUrl ?? "https://api.telegram.org", type: "url", maxlength: 1000 });
+    const read = () => ({
+      title: title.value.trim() || id.value, users: users.value.split(/[\s,]+/).filter(Boolean).map(Number),
+      skill: skill.value.trim() || "none", baseUrl: baseUrl.value.trim(),
+      ...(token.value.trim() ? { token: token.value.trim() } : {}),
+      ...(model.value.trim() !== (bot?.model ?? "") ? { model: model.value.trim() } : {}),
+    });
+    const merge = beginEdit(read(), bot ?? {});
     const send = async () => {
-      const wanted = {
-        title: title.value.trim() || id.value, users: users.value.split(/[\s,]+/).filter(Boolean).map(Number),
-        skill: skill.value.trim() || "none", baseUrl: baseUrl.value.trim(),
-        ...(token.value.trim() ? { token: token.value.trim() } : {}),
-        ...(model.value.trim() !== (bot?.model ?? "") ? { model: model.value.trim() } : {}),
-      };
-      if (bot) await put(at(bot), wanted);
-      else await post("/api/bots", { id: id.value, ...wanted });
+      if (bot) {
+        const { bots } = await get("/api/bots");
+        await put(at(bot), merge(read(), bots.find((now) => now.id === bot.id) ?? bot));
+      } else await post("/api/bots", { id: id.value, ...read() });
       close();
       done();
     };

@@ -1,12 +1,13 @@
 /** Dialogs of an MCP server: adding and editing it, and what it says when it is tried out. */
 
-import { post, put } from "../core/api.js";
+import { get, post, put } from "../core/api.js";
 import { el, icon } from "../core/el.js";
 import { counted } from "../core/counts.js";
 import { computed, signal } from "../core/signals.js";
 import { openDialog } from "../parts/dialog.js";
 import { loaded } from "../parts/frame.js";
 import { joinWords, splitWords } from "./command_line.js";
+import { beginEdit } from "./edits.js";
 import { failureLine, labelled, sendForm } from "./frame.js";
 
 /** @typedef {Required<import("../api.d.ts").McpServerForm>} Server */
@@ -64,16 +65,19 @@ export function editServer(one, done) {
     const reading = el("input", { type: "checkbox", checked: one?.allow_reading ?? false });
     const engines = ENGINES.map((engine) =>
       el("input", { type: "checkbox", value: engine, checked: one?.engines.includes(engine) ?? false }));
+    const read = () => ({
+      name: name.value.trim(), enabled: one?.enabled ?? true, seconds: Number(seconds.value), allow_reading: reading.checked,
+      allow: allow.value.split(/[\s,]+/).filter(Boolean), engines: engines.filter((box) => box.checked).map((box) => box.value),
+      ...(isProgram.peek()
+        ? { command: splitWords(command.value), env: readPairs(env.value, "=") }
+        : { url: url.value.trim(), headers: readPairs(headers.value, ":") }),
+    });
+    const merge = beginEdit(read(), one ?? {});
     const send = async () => {
-      const wanted = {
-        name: name.value.trim(), enabled: one?.enabled ?? true, seconds: Number(seconds.value), allow_reading: reading.checked,
-        allow: allow.value.split(/[\s,]+/).filter(Boolean), engines: engines.filter((box) => box.checked).map((box) => box.value),
-        ...(isProgram.peek()
-          ? { command: splitWords(command.value), env: readPairs(env.value, "=") }
-          : { url: url.value.trim(), headers: readPairs(headers.value, ":") }),
-      };
-      if (one) await put(at(one), wanted);
-      else await post("/api/mcp-servers", wanted);
+      if (one) {
+        const { servers } = await get("/api/mcp-servers");
+        await put(at(one), merge(read(), servers.find((now) => now.name === one.name) ?? one));
+      } else await post("/api/mcp-servers", read());
       close();
       done();
     };

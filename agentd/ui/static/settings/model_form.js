@@ -5,6 +5,7 @@ import { el } from "../core/el.js";
 import { signal } from "../core/signals.js";
 import { openDialog } from "../parts/dialog.js";
 import { toast, toastError } from "../parts/toast.js";
+import { beginEdit } from "./edits.js";
 import { labelled, numberOf, sendForm } from "./frame.js";
 
 /**
@@ -61,10 +62,13 @@ function form(name, before, suppliers, close, done) {
     return box;
   };
   const modelled = ["native", "codex", "claude-code", "acp"];
+  const merge = beginEdit(read(inputs, before), asSent(before));
   const send = async () => {
     const wish = read(inputs, before);
-    if (name) await put(`/api/models/${encodeURIComponent(name)}`, wish);
-    else await post("/api/models", wish);
+    if (name) {
+      const path = `/api/models/${encodeURIComponent(name)}`;
+      await put(path, merge(wish, asSent(await get(path))));
+    } else await post("/api/models", wish);
     close();
     done();
     toast(name ? `${wish.name} is changed` : `${wish.name} is added`);
@@ -87,6 +91,9 @@ function form(name, before, suppliers, close, done) {
       when(modelled, labelled("Price of output", inputs.output, "USD per million tokens."))));
 }
 
+/** What the form has of a model; one that is left out is undefined. */
+const OPTIONAL = ["model", "supplier", "effort", "command", "context", "max_output", "web_search", "web_search_price", "prices"];
+
 /**
  * What is sent: empty fields are left out, and what the form does not show stays.
  * @param {Record<string, HTMLInputElement | HTMLSelectElement | HTMLTextAreaElement>} inputs
@@ -96,7 +103,7 @@ function read(inputs, before) {
   const value = (/** @type {string} */ field) => inputs[field]?.value.trim() ?? "";
   const engine = value("engine");
   /** @type {any} */
-  const wish = { name: value("name"), engine };
+  const wish = { ...Object.fromEntries(OPTIONAL.map((field) => [field, undefined])), name: value("name"), engine };
   if (engine === "offline") return wish;
   for (const field of ["model", "supplier", "effort"]) if (value(field)) wish[field] = value(field);
   if (engine !== "native" && value("command")) wish.command = value("command").split("\n").map((word) => word.trim()).filter(Boolean);
@@ -111,6 +118,14 @@ function read(inputs, before) {
     wish.prices = { ...tidy(before.prices), input: value("input") || "0", output: value("output") || "0" };
   }
   return wish;
+}
+
+/**
+ * A model as the form sends it.
+ * @param {any} model
+ */
+function asSent(model) {
+  return { ...model, prices: model.prices ? tidy(model.prices) : null };
 }
 
 /** @param {any} prices */
