@@ -214,6 +214,21 @@ def test_where_there_are_none_the_reason_is_told(
         expect(card.get_by_role("button")).to_have_count(0)
 
 
+def test_that_the_browser_refuses_the_worker_is_told(browser: Browser, site: Serving) -> None:
+    """As browsers do where somebody went on after the warning about a certificate."""
+    with person(browser, site, workers=True) as somebody:
+        somebody.context.grant_permissions(["notifications"], origin=site.url)
+        somebody.context.add_init_script(
+            "ServiceWorkerContainer.prototype.register = async () => {"
+            " throw new DOMException('An SSL certificate error occurred.', 'SecurityError'); }"
+        )
+        page = somebody.open("/settings/you")
+        button = page.get_by_role("button", name="Notify this device")
+        button.click()
+        expect(page.locator(".toast")).to_contain_text("An SSL certificate error occurred.")
+        expect(button).to_be_enabled()
+
+
 def test_without_the_extra_the_card_says_what_to_install(
     browser: Browser, site: Serving, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,7 +1,9 @@
 /** Push notifications: what this browser needs for them, and switching them on and off. */
 
-import { get, put, remove, session } from "../core/api.js";
+import { ApiError, get, put, remove, session } from "../core/api.js";
+import { link } from "../core/router.js";
 import * as store from "../core/store.js";
+import { registerWorker } from "../core/trusted.js";
 
 /** What this browser keeps: who switched it on here, so that the next login of the same person has it, too. */
 const MARK = "push";
@@ -57,9 +59,21 @@ export async function keepPush() {
   if (available && !(subscribed && (await isSubscribedHere()))) await subscribe(publicKey);
 }
 
+/** The worker that shows notifications; where the browser refuses it, it would be waited for without end. */
+async function findWorker() {
+  try {
+    await registerWorker(link("/sw.js"));
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    throw new ApiError(0, "worker", "This browser does not run the worker that shows notifications",
+      `${reason} It must trust agentd's certificate; to go on after its warning is not enough.`);
+  }
+  return navigator.serviceWorker.ready;
+}
+
 /** @param {string} publicKey */
 async function subscribe(publicKey) {
-  const { pushManager } = await navigator.serviceWorker.ready;
+  const { pushManager } = await findWorker();
   const options = { userVisibleOnly: true, applicationServerKey: publicKey };
   /** @type {PushSubscription} */
   let made;
