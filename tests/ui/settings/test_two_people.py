@@ -97,7 +97,7 @@ def test_a_field_that_both_have_changed_is_told_before_it_is_replaced(
     client.put("/api/schedules/weekly", theirs)
     dialog.get_by_label("Prompt").fill("Mine.")
     dialog.get_by_role("button", name="Save").click()
-    expect(dialog.get_by_role("alert")).to_contain_text("prompt, to Of the other.")
+    expect(dialog.get_by_role("alert")).to_contain_text('prompt is now "Of the other."')
     assert find(client, "/api/schedules", "schedules", "weekly")["prompt"] == "Of the other."
     save(dialog)
     assert find(client, "/api/schedules", "schedules", "weekly")["prompt"] == "Mine."

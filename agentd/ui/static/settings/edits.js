@@ -22,7 +22,8 @@ export function beginEdit(shown, before) {
     const both = changed.filter((name) => name in now && !isSame(now[name], known[name]) && !isSame(now[name], typed[name]));
     known = now;
     if (both.length) {
-      throw new ApiError(409, "changed", `Changed elsewhere meanwhile: ${both.map((name) => `${name}, to ${tell(now[name])}`).join("; ")}`,
+      const theirs = both.map((name) => `${name} is now ${describeValue(now[name])}`);
+      throw new ApiError(409, "changed", `Somebody else has changed this meanwhile: ${theirs.join("; ")}`,
         "Save again to replace that by what is entered here.");
     }
     return Object.fromEntries(Object.entries(typed).map(([name, value]) =>
@@ -31,7 +32,8 @@ export function beginEdit(shown, before) {
 }
 
 /** @param {unknown} value */
-function tell(value) {
-  const text = typeof value === "string" ? value : JSON.stringify(value ?? "nothing");
-  return text.length > 200 ? `${text.slice(0, 200)}…` : text || "nothing";
+function describeValue(value) {
+  const isEmpty = value === undefined || value === null || value === "";
+  const text = isEmpty ? "empty" : JSON.stringify(value);
+  return text.length > 200 ? `${text.slice(0, 200)}…` : text;
 }
