@@ -124,12 +124,16 @@ async function listGateway(wanted = {}, abort) {
   /** @type {(path: string, note: string, sign: string) => (named: { name: string, id?: string }) => Entry} */
   const entry = (path, note, sign) => ({ name, id }) =>
     ({ label: name, note, icon: sign, group: "Gateway", run: () => void navigate(`/gateway/${path}/${encodeURIComponent(id ?? name)}`) });
-  const lists = await Promise.allSettled([
-    get("/api/agent/keys", wanted, abort).then(({ items }) => items.map(entry("keys", "access key", "key"))),
-    get("/api/agent/channels", wanted, abort).then(({ items }) => items.map(entry("channels", "channel", "plug"))),
-    get("/api/agent/models", wanted, abort).then(({ items }) => items.map(entry("models", "model", "cube"))),
+  const leaveOut = (/** @type {unknown} */ error) => {
+    if (!(error instanceof ApiError) && !abort?.aborted) throw error;
+    return { items: [] };
+  };
+  const lists = await Promise.all([
+    get("/api/agent/keys", wanted, abort).catch(leaveOut).then(({ items }) => items.map(entry("keys", "access key", "key"))),
+    get("/api/agent/channels", wanted, abort).catch(leaveOut).then(({ items }) => items.map(entry("channels", "channel", "plug"))),
+    get("/api/agent/models", wanted, abort).catch(leaveOut).then(({ items }) => items.map(entry("models", "model", "cube"))),
   ]);
-  return lists.flatMap((list) => (list.status === "fulfilled" ? list.value : []));
+  return lists.flat();
 }
 
 /**
