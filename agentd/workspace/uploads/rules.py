@@ -190,15 +190,10 @@ def find_free_name(name: str, taken: Collection[str]) -> str:
     """
     stem, suffix = _split(name)
     number, found = 1, name
-    while fold_name(found) in taken:
+    while fold_text(found) in taken:
         number += 1
         found = f"{stem}-{number}{suffix}"
     return found
-
-
-def fold_name(name: str) -> str:
-    """Return the form in which equal names are equal."""
-    return fold_text(name)
 
 
 def _split(name: str) -> tuple[str, str]:

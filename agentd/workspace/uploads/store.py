@@ -20,6 +20,7 @@ from typing import Any, TypeAlias
 from agentd.core import ids
 from agentd.core.clock import format_iso
 from agentd.core.errors import AgentdError, Conflict, Forbidden, NotFound
+from agentd.core.folding import fold_text
 from agentd.core.threads import open_in_thread
 from agentd.system import process
 from agentd.system.folder import make_printable, open_regular, translate_errors
@@ -32,7 +33,6 @@ from agentd.workspace.uploads.rules import (
     check_name,
     detect_kind,
     find_free_name,
-    fold_name,
 )
 
 log = logging.getLogger(__name__)
@@ -232,7 +232,7 @@ class UploadFolder:
     def _name_all(self, drafts: list[tuple[PendingUpload, str]], folder: int) -> list[str]:
         """Give all drafts their names durably, or none of them; return the names."""
         kept: list[str] = []
-        taken = {fold_name(name) for name in _refuse_full(folder, self._temporary)}
+        taken = {fold_text(name) for name in _refuse_full(folder, self._temporary)}
         try:
             if len(drafts) > 1:
                 with suppress(FileExistsError):
@@ -240,7 +240,7 @@ class UploadFolder:
                 os.fsync(folder)
             for draft, proposed in drafts:
                 kept.append(_link_name(draft, proposed, taken, folder))
-                taken.add(fold_name(kept[-1]))
+                taken.add(fold_text(kept[-1]))
             os.fsync(folder)
             if len(drafts) > 1:
                 os.unlink(self._unfinished, dir_fd=folder)
@@ -364,7 +364,7 @@ def _link_name(draft: PendingUpload, proposed: str, taken: set[str], folder: int
             os.link(draft.name, name, src_dir_fd=draft.folder, dst_dir_fd=folder,
                     follow_symlinks=False)  # fmt: skip
         except FileExistsError:  # made by somebody else this moment
-            taken.add(fold_name(name))
+            taken.add(fold_text(name))
             continue
         return name
 

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentd.core.errors import BadRequest, TooLarge, UnsupportedMedia
+from agentd.core.folding import fold_text
 from agentd.workspace.uploads import rules as uploads_rules
 from agentd.workspace.uploads.rules import (
     KINDS,
@@ -17,7 +18,6 @@ from agentd.workspace.uploads.rules import (
     check_name,
     detect_kind,
     find_free_name,
-    fold_name,
     make_safe_name,
 )
 
@@ -185,7 +185,7 @@ def test_long_names_keep_their_suffix_and_whole_characters() -> None:
 
 
 def test_a_taken_name_gets_a_number() -> None:
-    taken = {fold_name(name) for name in ("A.txt", "a-2.TXT", "\u00e9", "b")}
+    taken = {fold_text(name) for name in ("A.txt", "a-2.TXT", "\u00e9", "b")}
     assert find_free_name("a.txt", taken) == "a-3.txt"
     assert find_free_name("e\u0301", taken) == "e\u0301-2"
     assert find_free_name("b", taken) == "b-2"
