@@ -211,7 +211,7 @@ SLOW = frozenset(
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add ``--fast``: the tests of the rules only, in little more than a minute."""
+    """Add ``--fast``: the tests of the rules only."""
     parser.addoption(
         "--fast", action="store_true", help="leave out what needs a daemon or a program"
     )

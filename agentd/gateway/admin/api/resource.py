@@ -95,7 +95,7 @@ class ResourceEndpoints(ABC, Generic[E]):
         """Return the view of a resource, with secrets masked."""
 
     async def refresh(self) -> None:
-        """Read the resources again if their file changed; by default a watcher has done so."""
+        """Read the resources again if their file changed; by default the route has done so."""
 
     def create(self, new: Any) -> E:
         """Make a resource from a request. ``BadRequest`` if it is invalid."""

@@ -37,15 +37,16 @@ def test_a_key_is_unavailable_while_its_file_cannot_be_read(
     assert manager.get(address).status == 404
 
 
-@pytest.mark.parametrize(
-    ("file", "kind"),
-    [
-        ("channels", "channels"),
-        ("models", "models"),
-        ("budgets", "budgets"),
-        ("alert_targets", "alert-targets"),
-    ],
-)
+FOLLOWED = [
+    ("channels", "channels"),
+    ("models", "models"),
+    ("budgets", "budgets"),
+    ("alert_targets", "alert-targets"),
+]
+"""Files whose last valid content stays in force, and their paths."""
+
+
+@pytest.mark.parametrize(("file", "kind"), FOLLOWED)
 def test_what_a_file_may_have_is_unavailable_while_it_is_not_in_force(
     setup: GatewaySetup, manager: Client, file: str, kind: str
 ) -> None:
@@ -63,15 +64,7 @@ def test_what_a_file_may_have_is_unavailable_while_it_is_not_in_force(
 
 
 @pytest.mark.parametrize(
-    ("file", "kind"),
-    [
-        ("channels", "channels"),
-        ("models", "models"),
-        ("budgets", "budgets"),
-        ("alert_targets", "alert-targets"),
-        ("access_keys", "keys"),
-        ("management_keys", "management-keys"),
-    ],
+    ("file", "kind"), [*FOLLOWED, *((file, kind) for file, (kind, *_) in KEYS.items())]
 )
 def test_a_list_is_not_empty_but_unavailable_if_its_file_was_invalid_at_the_start(
     setup: GatewaySetup, file: str, kind: str
