@@ -56,7 +56,9 @@ def open_conversation(
     if missed := _render_missed(assignment.missed):
         news.append(TextPart(missed))
     news += [TextPart(told)] if told else []
-    prompt = ModelMessage("user", (*results, *news, *_render_prompt(assignment)))
+    if results:  # beside the prompt, which is never left out, they would outlive their calls
+        messages = (*messages, ModelMessage("user", tuple(results)))
+    prompt = ModelMessage("user", (*news, *_render_prompt(assignment)))
     return TurnTranscript((*messages, prompt), len(messages))
 
 

@@ -133,6 +133,14 @@ def test_a_killed_turn_leaves_what_it_did(scene, supplier):
         Call("shell", {"command": "true"}),
         Say("I know."),
     )
+    kill_in_the_shell(scene)
+    scene.run("What did you do?", message=5)
+    told = json.dumps(supplier.requests[2].turns)
+    assert "new file" in told and "Interrupted" in told and "exit code" not in told
+
+
+def kill_in_the_shell(scene) -> None:
+    """Leave what a daemon leaves that is killed while the first turn runs a command line."""
 
     async def run() -> bytes:
         upstream = HttpUpstream()
@@ -145,13 +153,21 @@ def test_a_killed_turn_leaves_what_it_did(scene, supplier):
         await upstream.close()
         return left
 
-    assert scene.kept
     path = scene.kept / "chats" / "1" / "native.jsonl"
     left = asyncio.run(run())
     path.write_bytes(left)
-    scene.run("What did you do?", message=5)
-    told = json.dumps(supplier.requests[2].turns)
-    assert "new file" in told and "Interrupted" in told and "exit code" not in told
+
+
+def test_a_chat_whose_turn_was_killed_is_summed_up_and_goes_on(scene, supplier):
+    (scene.root / "long.txt").write_text("".join(f"{'w' * 90} {n}\n" for n in range(400)))
+    read = Answer((Call("read_file", {"path": "long.txt"}),), usage=None)
+    command = Call("shell", {"command": "true"})
+    supplier.script(command, read, read, Say("A summary."), Say("Done."), Say("Still here."))
+    kill_in_the_shell(scene)
+    told = scene.run("What did you do?", context=32_000, message=5)
+    assert (COMPACT, "A summary.") in list_used_tools(told)
+    assert read_replies(told) == ["Done."]
+    assert read_replies(scene.run("And now?", message=9)) == ["Still here."]
 
 
 def test_a_turn_that_a_limit_ended_goes_on_without_its_prompt_twice(scene, supplier):

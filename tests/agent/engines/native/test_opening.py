@@ -1,6 +1,7 @@
 """The start of a turn's conversation: kept messages come first, then what happened since."""
 
 from agentd.agent.engine import TurnRequest
+from agentd.agent.engines.native.compaction import apply_summary
 from agentd.agent.engines.native.opening import (
     LONGEST_TOOL_NOTE,
     MOST_TOOL_NOTES,
@@ -9,6 +10,7 @@ from agentd.agent.engines.native.opening import (
     open_conversation,
 )
 from agentd.agent.engines.native.transcript_file import KeptTranscript
+from agentd.agent.engines.native.trimming import trim
 from agentd.chats.model import Message
 from agentd.llm.conversation import ModelMessage as Said
 from agentd.llm.conversation import TextPart, Thinking, ToolCall, ToolResult
@@ -128,11 +130,20 @@ def test_calls_without_a_result_are_answered_and_the_stop_is_told():
         Message(2, "tool", "The turn was stopped by a person.", AT, tool="stop"),
     )
     opened = open_conversation(request(history=past), make_transcript(PROMPT, CALLS, ended=False))
-    result, note, prompt = opened.messages[2].parts
-    assert result == ToolResult("c1", (TextPart(NO_RESULT),), True)
+    assert opened.messages[2].parts == (ToolResult("c1", (TextPart(NO_RESULT),), True),)
+    note, prompt = opened.messages[3].parts
     assert isinstance(note, TextPart) and "person stopped the turn" in note.text
-    assert prompt == TextPart("second")
+    assert prompt == TextPart("second") and opened.prompt == 3
     normalize_messages(opened.messages)
+
+
+def test_the_answers_to_open_calls_are_left_out_with_the_calls():
+    opened = open_conversation(request(), make_transcript(PROMPT, CALLS, ended=False))
+    shortest = trim(opened, 0)
+    assert shortest.messages == opened.messages[-1:]
+    normalize_messages(shortest.messages)
+    summed_up = apply_summary(opened, "We began.", 1_000)
+    normalize_messages(summed_up.messages)
 
 
 def test_a_failure_is_told_with_its_reason_and_an_old_one_is_not():
