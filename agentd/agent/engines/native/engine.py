@@ -257,7 +257,7 @@ class NativeEngine:
         while job.left > 0:
             attempt = Attempt(own=job.parent is None)
             job.asking.append(attempt)
-            conversation = job.turn.build_conversation()
+            conversation = job.build_conversation()
             sending = self._client.send(
                 job.access, job.assignment.model, conversation, job.left, attempt
             )
@@ -299,7 +299,7 @@ class NativeEngine:
                 pass
         job.asking.remove(attempt)
         summary = "" if attempt.problem else attempt.draft.text.strip()
-        job.turn.sum_up(summary)
+        job.sum_up(summary)
         if (used := _find_usage(job, attempt)) != NO_USAGE:
             yield UsageReported(used, job.add_cost(used))
         await job.save()

@@ -22,7 +22,7 @@ from agentd.agent.hooks.turn_hooks import TurnHooks
 from agentd.agent.mcp_servers.turn_tools import McpTools, NoMcpTools
 from agentd.agent.tools.model import TOOLS, ToolUse
 from agentd.core.clock import Clock
-from agentd.llm.conversation import ModelMessage
+from agentd.llm.conversation import Conversation, ModelMessage
 from agentd.llm.endpoint import SupplierAccess
 from agentd.llm.price import Usage
 
@@ -150,6 +150,19 @@ class NativeJob(Struct, frozen=True):
     def left(self) -> float:
         """Seconds until the turn's limit."""
         return max(self.longest - self.seconds, 0.0)
+
+    def build_conversation(self) -> Conversation:
+        """Return the next request; instructions that it had to leave out can be told again."""
+        before = self.turn.transcript
+        conversation = self.turn.build_conversation()
+        if self.turn.transcript is not before:
+            self.knowledge.forget_left_out(self.turn.transcript.messages)
+        return conversation
+
+    def sum_up(self, summary: str) -> None:
+        """Put a summary in the place of the conversation; empty: none could be had."""
+        self.turn.sum_up(summary)
+        self.knowledge.forget_left_out(self.turn.transcript.messages)
 
     async def save(self, *, ended: bool = False) -> None:
         """Keep the conversation as it is."""

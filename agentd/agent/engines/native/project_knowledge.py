@@ -59,6 +59,7 @@ class ProjectKnowledge:
         """Return the knowledge of another conversation with the same system prompt."""
         other = ProjectKnowledge(self._read)
         other._known = set(self._root)
+        other._root = self._root
         return other
 
     def mark_shown(self, messages: Iterable[ModelMessage]) -> None:
@@ -68,6 +69,11 @@ class ProjectKnowledge:
                 if isinstance(part, ToolResult):
                     texts = [one.text for one in part.content if isinstance(one, TextPart)]
                     self._known.update(path for text in texts for path in _TOLD.findall(text))
+
+    def forget_left_out(self, messages: Iterable[ModelMessage]) -> None:
+        """Forget the instructions that are in none of the messages, to which it was shortened."""
+        self._known = set(self._root)
+        self.mark_shown(messages)
 
     async def read_for(self, paths: Sequence[str]) -> tuple[ProjectFile, ...]:
         """Return the instructions in the folders above these files that were not shown yet."""

@@ -19,7 +19,8 @@ from agentd.agent.tools.toolbox import Toolbox
 from agentd.llm.conversation import ModelMessage, TextPart, ToolResult
 from agentd.workspace.git.repository import GitRepository
 from tests.agent.engines.native.scene import Scene
-from tests.supplier.steps import Call, Say
+from tests.supplier.request import Request
+from tests.supplier.steps import Answer, Call, Refuse, Say, Step
 from tests.supplier.supplier import Supplier
 
 
@@ -118,3 +119,23 @@ def test_the_model_is_told_with_the_first_result_that_has_to_do_with_it(root):
         assert "Types" not in second
         assert "Types" not in supplier.requests[2].results[0].text
         assert "Use tabs." in str(supplier.requests[0].body)
+
+
+@pytest.mark.parametrize("summary", [Say("We read it."), Refuse(400, "No.")])
+def test_instructions_that_a_full_context_left_out_are_told_again(root, summary):
+    (root / "src" / "b.py").write_text("x = 1\n")
+    (root / "long.txt").write_text("".join(f"{'w' * 90} {number}\n" for number in range(400)))
+    paths = iter(["src/b.py", *["long.txt"] * 4, "src/b.py"])
+    told: list[bool] = []
+
+    def answer(request: Request) -> Step:
+        if "Do not go on with the work" in request.prompt:
+            return summary
+        told.append("Types everywhere." in str(request.turns))
+        path = next(paths, "")
+        return Answer((Call("read_file", {"path": path}) if path else Say("Done."),), usage=None)
+
+    with Supplier() as supplier:
+        supplier.answer_always(answer)
+        Scene(root, supplier).run(context=32_000)
+    assert told[:2] == [False, True] and told[-2:] == [False, True]
