@@ -315,6 +315,30 @@ def test_the_pages_can_be_used_by_everybody_and_fit_their_width(
         page.close()
 
 
+@pytest.mark.parametrize(
+    ("path", "row", "shown"),
+    [
+        ("/workspace/changes", ".file", ".box"),
+        ("/workspace/history", ".commit", "h2"),
+        ("/workspace/files", ".entry[data-id='long.txt']", ".file-box"),
+        ("/workspace/files?q=seen", ".entry.hit", ".file-box"),
+    ],
+)
+def test_on_a_phone_back_leads_from_what_was_chosen_to_its_list(
+    browser: Browser, site: Serving, changed: Path, path: str, row: str, shown: str
+) -> None:
+    with person(browser, site, size=PHONE) as somebody:
+        page = somebody.open("/inbox")
+        page.goto(site.url + path)
+        page.locator(row).first.tap()
+        expect(page.locator(f"main .shown {shown}").first).to_be_visible()
+        page.go_back()
+        expect(page).to_have_url(site.url + path)
+        expect(page.locator(row).first).to_be_visible()
+        page.go_forward()
+        expect(page.locator(f"main .shown {shown}").first).to_be_visible()
+
+
 def test_files_are_staged_one_after_the_other_by_the_keyboard(ada: Person, changed: Path) -> None:
     """Row 38: the next file has the focus, and at the end the page."""
     page = ada.open("/workspace/changes")

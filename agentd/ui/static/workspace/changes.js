@@ -2,12 +2,13 @@
 
 import { canChange } from "../core/api.js";
 import { el, icon, skeleton } from "../core/el.js";
-import { link, query, setQuery } from "../core/router.js";
+import { link, query } from "../core/router.js";
 import { computed } from "../core/signals.js";
 import { emptyState, failure } from "../parts/frame.js";
 import { addKeys } from "../parts/keys.js";
 import { tabs } from "../parts/tabs.js";
 import { branchChip, commitDialog, fileChanges, fileSection } from "./changed_files.js";
+import { choose } from "./choose.js";
 import { allRows, followRepository, keyOf } from "./repository.js";
 
 /** @typedef {import("./repository.js").Row} Row */
@@ -25,7 +26,7 @@ export function page() {
     return found ? keyOf(found) : !key && matchMedia("(min-width: 720.5px)").matches && rows.value[0] ? keyOf(rows.value[0]) : "";
   });
   const sought = () => (wanted.value ? shown.value : "");
-  const choice = { chosen: () => shown.value, sought, choose: (/** @type {Row} */ row) => setQuery({ file: keyOf(row) }) };
+  const choice = { chosen: () => shown.value, sought, choose: (/** @type {Row} */ row) => choose({ file: keyOf(row) }) };
   const step = (/** @type {1 | -1} */ by) => {
     const at = rows.peek().findIndex((row) => keyOf(row) === shown.peek());
     const next = rows.peek()[at + by];

@@ -11,6 +11,7 @@ import { emptyState, failure, loaded } from "../parts/frame.js";
 import { addKeys } from "../parts/keys.js";
 import { tabs } from "../parts/tabs.js";
 import { splitPath } from "./changed_files.js";
+import { choose } from "./choose.js";
 
 /**
  * @typedef {{ path: string, kind: "file" | "folder" | "link" | "other", size: number }} Entry
@@ -66,22 +67,22 @@ function to(path, line = 0) {
 }
 
 /** @param {MouseEvent} event @param {string} path @param {number} [line] */
-function choose(event, path, line = 0) {
+function visit(event, path, line = 0) {
   if (event.button || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
   event.preventDefault();
-  setQuery({ path, line: line ? String(line) : null });
+  choose({ path, line: line ? String(line) : null });
 }
 
 /** @param {string} folder */
 function crumbs(folder) {
   const steps = folder.split("/").filter(Boolean);
   return el("nav", { class: "crumbs", "aria-label": "Folder" },
-    el("a", { href: to(""), onclick: (/** @type {MouseEvent} */ event) => choose(event, "") }, "Workspace"),
+    el("a", { href: to(""), onclick: (/** @type {MouseEvent} */ event) => visit(event, "") }, "Workspace"),
     steps.map((step, index) => {
       const path = `${steps.slice(0, index + 1).join("/")}/`;
       return [el("span", { "aria-hidden": "true" }, "/"),
         el("a", { href: to(path), "aria-current": path === folder ? "true" : null,
-          onclick: (/** @type {MouseEvent} */ event) => choose(event, path) }, el("bdi", null, step))];
+          onclick: (/** @type {MouseEvent} */ event) => visit(event, path) }, el("bdi", null, step))];
     }).flat());
 }
 
@@ -117,7 +118,7 @@ function entryRow(entry, file) {
   const path = entry.kind === "folder" ? `${entry.path}/` : entry.path;
   if (entry.kind === "other") return el("li", null, el("span", { class: "entry" }, icon("plug"), el("bdi", { class: "p" }, name)));
   return el("li", null, el("a", { class: "entry", "data-id": path, href: to(path),
-    "aria-current": () => (file.value === path ? "true" : null), onclick: (/** @type {MouseEvent} */ event) => choose(event, path) },
+    "aria-current": () => (file.value === path ? "true" : null), onclick: (/** @type {MouseEvent} */ event) => visit(event, path) },
     icon(entry.kind === "folder" ? "folder" : entry.kind === "link" ? "link" : "file"), el("bdi", { class: "p" }, name),
     entry.kind === "file" ? el("span", { class: "d" }, size(entry.size)) : null));
 }
@@ -134,12 +135,12 @@ function searchResults(text) {
       found.files.length ? el("h2", { class: "group" }, "Files ", el("span", { class: "num" }, found.files.length)) : null,
       el("ul", { class: "entries" }, () => found.files.slice(0, most.value).map((path) => el("li", null,
         el("a", { class: "entry", "data-id": path, href: to(path), title: path,
-          onclick: (/** @type {MouseEvent} */ event) => choose(event, path) },
+          onclick: (/** @type {MouseEvent} */ event) => visit(event, path) },
           icon("file"), el("span", { class: "p" }, splitPath(path)))))),
       found.lines.length ? el("h2", { class: "group" }, "Lines ", el("span", { class: "num" }, found.lines.length)) : null,
       el("ul", { class: "entries" }, () => found.lines.slice(0, most.value).map((hit) => el("li", null,
         el("a", { class: "entry hit", "data-id": `${hit.path}:${hit.line}`, href: to(hit.path, hit.line),
-          onclick: (/** @type {MouseEvent} */ event) => choose(event, hit.path, hit.line) },
+          onclick: (/** @type {MouseEvent} */ event) => visit(event, hit.path, hit.line) },
           el("span", { class: "p" }, splitPath(hit.path), `:${hit.line}`), el("code", null, hit.text.trim()))))),
       () => (Math.max(found.files.length, found.lines.length) > most.value
         ? el("button", { class: "btn plain small more", onclick: () => (most.value += MOST_ROWS) }, "More")

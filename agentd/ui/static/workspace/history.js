@@ -13,6 +13,7 @@ import { addKeys } from "../parts/keys.js";
 import { loadStyle } from "../parts/stylesheet.js";
 import { tabs } from "../parts/tabs.js";
 import { toast } from "../parts/toast.js";
+import { choose } from "./choose.js";
 
 /** @typedef {import("./repository.js").Commit} Commit */
 
@@ -121,7 +122,7 @@ export function page() {
  */
 function commitRow(commit, shown) {
   return el("button", { class: "commit", "data-id": commit.id, "aria-current": () => (shown() === commit.id ? "true" : null),
-    onclick: () => setQuery({ commit: commit.id }) },
+    onclick: () => choose({ commit: commit.id }) },
     el("span", { class: "subject", dir: "auto" }, commit.subject || "(no message)"),
     el("time", { datetime: commit.at, title: fullTime(commit.at) }, shortTime(commit.at)),
     el("span", { class: "who-did" }, el("bdi", null, commit.author), " · ", el("code", null, commit.id.slice(0, 9))));
