@@ -83,9 +83,12 @@ def _read_prose(parts: re.Match[str], now: datetime, local_zone: tzinfo | None) 
         moment = _to_zone(naive, zone)
         return moment if moment > now - JUST_NOW else _to_zone(naive + timedelta(days=1), zone)
     month, day = _MONTHS.index(parts["month"].lower()) + 1, int(parts["day"])
-    years = [int(parts["year"])] if parts["year"] else [today.year, today.year + 1]
-    moments = [_to_zone(naive.replace(year=year, month=month, day=day), zone) for year in years]
-    return next((moment for moment in moments if moment > now), moments[0])
+    if parts["year"]:
+        return _to_zone(naive.replace(year=int(parts["year"]), month=month, day=day), zone)
+    moment = _to_zone(naive.replace(month=month, day=day), zone)
+    if moment > now:  # only then: next year may have no February 29
+        return moment
+    return _to_zone(naive.replace(year=today.year + 1, month=month, day=day), zone)
 
 
 def _parse_hour(parts: re.Match[str]) -> int:

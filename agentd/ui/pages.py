@@ -30,15 +30,13 @@ THEME_COOKIE = "agentd-theme"
 
 ENTRY = "main.js"
 
-_SAME_ORIGIN = {
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-}
+_SAME_ORIGIN = {"Cross-Origin-Resource-Policy": "same-origin"}
 _PAGE_HEADERS = {
     "Content-Type": "text/html; charset=utf-8",
     "Content-Security-Policy": CONTENT_SECURITY_POLICY,
     "Permissions-Policy": "microphone=(self), camera=(), geolocation=()",
     "Vary": "Cookie",
+    "Cross-Origin-Opener-Policy": "same-origin",  # of documents only; files would ignore it
     **_SAME_ORIGIN,
 }
 _FOREVER = "public, max-age=31536000, immutable"

@@ -89,6 +89,7 @@ def test_the_words_of_real_programs(told: str, moment: str) -> None:
 
 @given(moments, minutes_ahead, zones)
 @example(datetime(2026, 12, 31, 22, tzinfo=UTC), 180, ZoneInfo("UTC"))
+@example(datetime(2028, 1, 31, tzinfo=UTC), 29 * 24 * 60, ZoneInfo("UTC"))  # February 29
 def test_a_date_and_time_within_a_month_is_understood_to_the_minute(now, minutes, zone):
     until = (now + timedelta(minutes=minutes)).replace(second=0, microsecond=0)
     if until <= now or not is_told_once(until, zone):

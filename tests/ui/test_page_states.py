@@ -64,6 +64,8 @@ BREAK = """() => streams.forEach((one) => {
   one.dispatchEvent(new Event('error'));
 })"""
 """Ends the streams as a connection that breaks does; a browser that is set offline keeps them."""
+PAINTED = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+"""Rows out of sight have no text (``content-visibility``): whether they are is known only then."""
 USABLE = """(root) => [...document.querySelectorAll(
     `${root} :is(button, [role=switch])`)]
   .filter((one) => one.checkVisibility() && !one.disabled)
@@ -115,6 +117,7 @@ def reader(browser: Browser, full: GatewaySite) -> Iterator[Person]:
 
 def list_usable(page: Page) -> set[str]:
     """Name what can be pressed on the page, and in the first menu of each kind."""
+    page.evaluate(PAINTED)
     found = set(page.evaluate(USABLE, "main"))
     for label in ("Chat actions", "Actions"):
         button = page.locator(f"main [aria-haspopup=menu][aria-label^='{label}']:enabled").first

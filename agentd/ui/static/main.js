@@ -15,9 +15,7 @@ const RETRY = 2000;
 
 /** Go to the login, and come back to this page after it. */
 function requireLogin() {
-  const here = location.pathname.startsWith(link("/")) ? path.peek() + location.search + location.hash : "/";
-  if (path.peek() === "/login") return;
-  void navigate(here === "/" ? "/login" : `/login?next=${encodeURIComponent(here)}`, { replace: true });
+  if (path.peek() !== "/login") void navigate(loginAddress(), { replace: true });
 }
 
 /** Whether somebody is signed in; asks until the daemon answers. */
@@ -74,7 +72,7 @@ async function main() {
 }
 
 function loginAddress() {
-  const here = path.peek() + location.search + location.hash;
+  const here = location.pathname.startsWith(link("/")) ? path.peek() + location.search + location.hash : "/";
   return here === "/" ? "/login" : `/login?next=${encodeURIComponent(here)}`;
 }
 

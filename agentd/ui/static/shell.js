@@ -33,7 +33,7 @@ effect(() => {
 });
 
 addEventListener("unhandledrejection", (event) => {
-  if (!isImportFailure(event.reason)) return;
+  if (!isImportError(event.reason)) return;
   event.preventDefault();
   toast("This could not be loaded", { kind: "bad" });
   void checkVersion();
@@ -43,7 +43,7 @@ addEventListener("unhandledrejection", (event) => {
  * Whether a module was not loaded: the network failed, or the daemon has another version.
  * @param {unknown} error
  */
-function isImportFailure(error) {
+function isImportError(error) {
   return error instanceof TypeError && /import/i.test(error.message);
 }
 
@@ -79,7 +79,7 @@ export function showBare(page) {
  * @param {unknown} error
  */
 export function showFailure(error) {
-  if (isImportFailure(error)) void checkVersion();
+  if (isImportError(error)) void checkVersion();
   const known = error instanceof ApiError || (error instanceof Error && error.message === "There is no such page");
   if (!known) reportError(error);
   const message = error instanceof Error && known ? error.message : "This page could not be loaded";

@@ -2,6 +2,8 @@
 
 import asyncio
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -26,6 +28,7 @@ from tests.gateway.relay.callers import (
 from tests.gateway.relay.test_leaving import BEGUN
 from tests.supplier.steps import Answer, Break, Say, Stall, Tokens
 from tests.support.daemon import Serving
+from tests.support.paths import REPOSITORY
 
 uvloop = pytest.importorskip("uvloop")
 
@@ -122,9 +125,23 @@ def test_a_program_gets_its_input_and_its_umask(umask: int) -> None:
     assert (ended.code, ended.output, ended.errors) == (3, b"%04o\nsaid" % umask, b"no\n")
 
 
+MISSING_PROGRAM = """
+import uvloop
+from agentd.system import process
+
+uvloop.run(process.run(["/nowhere/at/all"], folder="/tmp", umask=0o022))
+"""
+
+
 def test_a_program_that_cannot_be_started_is_told() -> None:
-    with pytest.raises(Unavailable):
-        uvloop.run(process.run(["/nowhere/at/all"], folder="/tmp", umask=0o022))
+    # In a process of its own: what another thread starts meanwhile would inherit uvloop's pipes
+    # and keep them open, so that the loop would end before them, with warnings.
+    command = [sys.executable, "-W", "error", "-c", MISSING_PROGRAM]
+    ended = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    assert ended.returncode == 1
+    told = ended.stderr.splitlines()[-1]
+    assert told.startswith(f"{Unavailable.__module__}.{Unavailable.__name__}: "), ended.stderr
+    assert "/nowhere/at/all is not installed" in told
 
 
 def test_a_program_can_be_talked_to() -> None:
