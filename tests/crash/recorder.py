@@ -219,7 +219,7 @@ class Recorder:
         if thing is not None and kind not in self._forgets:
             what = "folder" if kind == "folder" else "file"
             with self._lock:
-                self.log.append(Synced(thing, upto, f"{find_callers()[-1]}, {what}"))
+                self.log.append(Synced(thing, upto, f"{find_writer()}, {what}"))
 
     def _mkdir(self, path: Any, mode: int = 0o777, *, dir_fd: int | None = None) -> None:
         with self._lock:
@@ -274,12 +274,23 @@ class Recorder:
                 self.log.append(Unnamed(folder, name))
 
 
+_THREADS = "agentd.core.threads"
+"""The module of the threads that others' functions run in."""
+
+
+def find_writer() -> str:
+    """Return the function that wants a sync: one outside of the storage, or else the journals'."""
+    callers = find_callers()
+    journals = [one for one in callers if one.startswith("storage.journal.")]
+    return journals[0] if journals and callers[-1].startswith("storage.") else callers[-1]
+
+
 def find_callers() -> list[str]:
     """Return the daemon's functions that make a call, up to the one outside of the storage."""
     frame, found = sys._getframe(), list[str]()
     while (frame := frame.f_back) is not None:  # type: ignore[assignment]
         module = str(frame.f_globals.get("__name__"))
-        if module.startswith("agentd."):
+        if module.startswith("agentd.") and module != _THREADS:
             found.append(f"{module.removeprefix('agentd.')}.{frame.f_code.co_qualname}")
             if not module.startswith("agentd.storage"):
                 break

@@ -7,7 +7,11 @@ from pathlib import Path
 from tests.crash.recorder import CallerNote, Event, Made, Named, Recorder, Synced, Written
 from tests.support.paths import REPOSITORY
 
-ROUTES = ("DELETE /api/me/push", "POST /api/agent/budgets")
+ROUTES = (
+    "DELETE /api/me/push",
+    "POST /api/agent/budgets",
+    "POST /api/remote/chats/{chatId}/queue",
+)
 
 
 def test_an_acknowledged_change_outlives_a_power_cut_and_each_sync_is_needed(
@@ -20,8 +24,8 @@ def test_an_acknowledged_change_outlives_a_power_cut_and_each_sync_is_needed(
         cwd=REPOSITORY, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "2 endpoints" in done.stdout
-    assert int(done.stdout.split(" kinds of syncs")[0].split()[-1]) >= 4
+    assert "3 endpoints" in done.stdout
+    assert int(done.stdout.split(" kinds of syncs")[0].split()[-1]) >= 5
 
 
 def test_what_is_there_before_is_recorded_and_safe(tmp_path: Path) -> None:
