@@ -371,7 +371,8 @@ def fill(url: str) -> dict[str, str]:
         values[name] = next(one["id"] for one in listed if not one.get("current"))
     make("POST", "/api/models", {"name": "quick", "engine": "offline"})
     call(wire, "POST", EndpointCall("/api/files", _UPLOAD.replace(b"new", b"old"), _FORM), values)
-    make("POST", "/api/bots", {"id": "helper", "token": "123:" + "A" * 35, "enabled": False})
+    for number, name in ((123, "helper"), (125, "other")):
+        make("POST", "/api/bots", {"id": name, "token": f"{number}:{'A' * 35}", "enabled": False})
     make("POST", "/api/mcp-servers", _DOCS)
     for name in ("nightly", "paused"):
         make("POST", "/api/schedules", {**_SCHEDULE, "name": name})

@@ -41,8 +41,10 @@ from tests.model_checking.journal_machine import CUTS
 
 UNSEEN = {
     "app.state.State.save": "the index of the chats is a cache",
+    "chats.checkpoint.write": "what a checkpoint says is in the journal, too",
     "storage.journal.GroupCommitter._commit": "ids.json: numbers that are given again are seen "
     "only by who knows the old ones; power_cut.py does",
+    "gateway.admin.import_intent.ImportIntentFile._write": "it is gone again at the answer",
     "gateway.admin.changes_store.ChangeJournal._write": "what an undo needs is seen by undoing",
     "gateway.ledger.balances.SpendSnapshot._save": "the sums are a cache of the ledger",
     "schedules.store.ProgressFile.save": "which times are over is seen when one comes",
@@ -51,6 +53,7 @@ UNSEEN = {
 TWICE_SAFE = {
     "DELETE /api/agent/keys/{id}": "a key is gone by its list and by that of revoked keys",
     "DELETE /api/agent/management-keys/{name}": "the same",
+    "POST /api/agent/keys/{id}/reissue": "the same, of the key before",
 }
 """Routes of which two files each say the same: without the syncs of one, nothing is lost."""
 

@@ -53,6 +53,7 @@ READ = (
 """The addresses whose answers are what was kept."""
 LISTS_ITSELF = "/api/agent/changes"
 """The record of changes, which may be there or not beside a change that was not acknowledged."""
+_USER = re.compile(r"name: '(\w+)'")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z")
 
 Kept: TypeAlias = dict[str, Any]
@@ -217,6 +218,9 @@ def read_kept(folder: str) -> Kept:
     if os.path.exists(settings):
         with open(settings) as file:
             kept["agentd.yml"] = file.read()
+    # Who changes the own password reads no list after that: all of the own logins have ended.
+    with open(os.path.join(folder, "config", "users.yml")) as file:
+        kept["users.yml"] = _USER.findall(file.read())
     return kept
 
 

@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 Thing: TypeAlias = int
@@ -97,7 +98,8 @@ class Recorder:
             "mkdir": self._mkdir,
             "link": self._link,
             "rename": self._rename,
-            "unlink": self._unlink,
+            "unlink": partial(self._remove, "unlink"),
+            "rmdir": partial(self._remove, "rmdir"),
         }
         self._real: dict[str, Callable[..., Any]] = {
             name: getattr(os, name) for name in self._calls
@@ -266,10 +268,10 @@ class Recorder:
             else:
                 self.log += [Named(folder, name, thing), Unnamed(before, old)]
 
-    def _unlink(self, path: Any, *, dir_fd: int | None = None) -> None:
+    def _remove(self, call: str, path: Any, *, dir_fd: int | None = None) -> None:
         with self._lock:
             folder, name = self._find_folder(os.fspath(path), dir_fd)
-            self._real["unlink"](path, dir_fd=dir_fd)
+            self._real[call](path, dir_fd=dir_fd)
             if folder is not None:
                 self.log.append(Unnamed(folder, name))
 

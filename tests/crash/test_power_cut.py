@@ -96,11 +96,13 @@ def test_all_ways_to_change_a_folder_are_recorded(tmp_path: Path) -> None:
         os.link("a", "c", src_dir_fd=folder, dst_dir_fd=folder)
         os.rename(tmp_path / "here" / "a", tmp_path / "here" / "b" / "d")
         os.unlink("c", dir_fd=folder)
+        os.mkdir("e", dir_fd=folder)
+        os.rmdir("e", dir_fd=folder)
         os.fsync(folder)
         os.close(folder)
     assert [type(event) for event in recorder.log] == [
         Made, Named, Written, Written, Resized, Synced, Made, Named, Named, Named, Unnamed, Unnamed,
-        Synced,
+        Made, Named, Unnamed, Synced,
     ]  # fmt: skip
 
 
