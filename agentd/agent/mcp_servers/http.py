@@ -5,6 +5,7 @@ workspace names must be at a public address (the gateway's guard against forged 
 """
 
 import asyncio
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 
@@ -23,12 +24,14 @@ from agentd.llm.upstream.protocol import Timeouts, UpstreamRequest, merge_header
 LARGEST_REPLY = 16 * 2**20
 """Bytes of a reply that is no stream."""
 EXPIRED = "its session has ended"
-"""Why a connection is closed whose server answered 404."""
+"""Why a connection is closed whose server does not know its session any more."""
 _TIMEOUTS = Timeouts(connect=10.0, head=3600.0, idle=3600.0, total=24 * 3600.0)
 _SHORT = Timeouts(connect=5.0, head=5.0, idle=5.0, total=5.0)
 _LONGEST_REASON = 300
 _ACCEPT = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
-_NOT_FOUND, _UNAUTHORIZED, _FORBIDDEN, _ERRORS = 404, 401, 403, 400
+_NOT_FOUND, _UNAUTHORIZED, _FORBIDDEN, _BAD_REQUEST = 404, 401, 403, 400
+_NO_SESSION = re.compile("session|not initialized", re.I)
+"""How servers word it that were started anew and answer 400, not 404 as the protocol wants."""
 
 
 class HttpTransport:
@@ -72,12 +75,16 @@ class HttpTransport:
     async def close(self) -> None:
         """End the session and all connections."""
         await self._tasks.cancel()
-        if "mcp-session-id" in self._session:
+        if self._has_session:
             with suppress(SupplierUnreachable, TimeoutError):
                 async with asyncio.timeout(_SHORT.total):
                     request = self._build_request("DELETE", timeouts=_SHORT)
                     (await self._upstream.open(request)).close()
         await self._upstream.close()
+
+    @property
+    def _has_session(self) -> bool:
+        return "mcp-session-id" in self._session
 
     def _build_request(
         self, method: str, body: bytes = b"", timeouts: Timeouts = _TIMEOUTS
@@ -88,7 +95,7 @@ class HttpTransport:
     async def _check(self, response: HttpResponse) -> None:
         """Raise ``Unavailable`` unless a message was taken."""
         status = response.status
-        if status == _NOT_FOUND and "mcp-session-id" in self._session:
+        if status == _NOT_FOUND and self._has_session:
             self._on_closed(EXPIRED)
             raise Unavailable(f"The MCP server {self._server.name}: {EXPIRED}.")
         if status in (_UNAUTHORIZED, _FORBIDDEN):
@@ -98,11 +105,13 @@ class HttpTransport:
             )
         if status < 300:
             return
-        if status >= _ERRORS and _is_json(response.headers):
+        if status >= _BAD_REQUEST and _is_readable(response.headers):
             body = await self._read_whole(response)
             said = sanitize(scrub(self._hide(body.decode("utf-8", "replace"))))[:_LONGEST_REASON]
         else:
             said = response.headers.get("location", "")
+        if status == _BAD_REQUEST and self._has_session and _NO_SESSION.search(said):
+            self._on_closed(EXPIRED)
         raise Unavailable(f"The MCP server {self._server.name} answers status {status}. {said}")
 
     async def _read(self, response: HttpResponse) -> None:
@@ -157,5 +166,6 @@ class HttpTransport:
         return text
 
 
-def _is_json(headers: Mapping[str, str]) -> bool:
-    return headers.get("content-type", "").startswith(("application/json", "text/plain"))
+def _is_readable(headers: Mapping[str, str]) -> bool:
+    kind = headers.get("content-type", "")
+    return not kind or kind.startswith(("application/json", "text/plain"))

@@ -1,8 +1,9 @@
 """The tools of MCP servers during one turn: what the model is offered, and how it is run."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from typing import TypeVar
 
 from agentd.agent.engine import Approver, Question
 from agentd.agent.forms import read_form
@@ -30,6 +31,8 @@ from agentd.core.errors import (
     suggest_name,
 )
 from agentd.llm.conversation import ToolDefinition
+
+_Answer = TypeVar("_Answer")
 
 LIST_RESOURCES = "list_mcp_resources"
 READ_RESOURCE = "read_mcp_resource"
@@ -118,24 +121,19 @@ class McpToolset:
             raise NotFound(f"There is no tool named {use.name}")
         server, tool = self._tools[use.name]
         await self._ask(use, server, tool.name, approver, why, reads=tool.reads)
-        connection = await self._get(server)
-        try:
-            return await connection.call_tool(tool.name, use.arguments)
-        except Unavailable:
-            if connection.closed != EXPIRED:
-                raise
-        return await (await self._connect(server)).call_tool(tool.name, use.arguments)
+        return await self._request(server, lambda it: it.call_tool(tool.name, use.arguments))
 
     async def get_prompt(self, server: str, name: str, arguments: str) -> str | None:
         """Return the text of a server's prompt; None if there is none of this name."""
-        connection = self._connections.get(server)
-        if connection is None:
+        if server not in self._connections:
             return None
-        await connection.refresh_prompts()
-        prompt = next((one for one in connection.prompts if one.name == name), None)
+        await self._request(server, McpConnection.refresh_prompts)
+        offered = self._connections[server].prompts
+        prompt = next((one for one in offered if one.name == name), None)
         if prompt is None:
             return None
-        return await connection.get_prompt(name, fill_arguments(server, prompt, arguments))
+        filled = fill_arguments(server, prompt, arguments)
+        return await self._request(server, lambda it: it.get_prompt(name, filled))
 
     def close(self) -> None:
         """Let the servers end when they are idle."""
@@ -154,6 +152,18 @@ class McpToolset:
         connection.elicit = self._elicit
         self._connections[name] = connection
         return connection
+
+    async def _request(
+        self, name: str, ask: Callable[[McpConnection], Awaitable[_Answer]]
+    ) -> _Answer:
+        """Ask a server for something, and once more if its session turns out to have ended."""
+        connection = await self._get(name)
+        try:
+            return await ask(connection)
+        except Unavailable:
+            if connection.closed != EXPIRED:
+                raise
+        return await ask(await self._connect(name))
 
     async def _get(self, name: str) -> McpConnection:
         """Return a connection that works; one that broke is opened again, once in a turn."""
@@ -205,7 +215,7 @@ class McpToolset:
         )
         lines: list[str] = []
         for name in names:
-            found = await (await self._get(name)).list_resources()
+            found = await self._request(name, McpConnection.list_resources)
             lines += [_describe_resource(name, one) for one in found]
         return RemoteResult("\n".join(lines) or "There are no resources.")
 
@@ -216,7 +226,7 @@ class McpToolset:
         if server not in self._servers:
             await self._get(server)
         await self._ask(use, server, READ_RESOURCE, approver, why, reads=True)
-        return await (await self._get(server)).read_resource(uri)
+        return await self._request(server, lambda it: it.read_resource(uri))
 
     async def _elicit(self, message: str, schema: JsonMap) -> JsonMap:
         """Ask the person what a server asks, if one answer is enough; else decline."""
