@@ -5,7 +5,7 @@ shape counts as absent.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import TypeAlias
 
@@ -212,18 +212,21 @@ def read_prompt(given: Mapping[str, object]) -> ServerPrompt | None:
     return ServerPrompt(name, described or title or name, arguments[:MOST_ARGUMENTS])
 
 
-def name_tools(server: str, tools: Iterable[RemoteTool]) -> dict[str, RemoteTool]:
+def name_tools(
+    server: str, tools: Iterable[RemoteTool], others: Collection[str] = ()
+) -> dict[str, RemoteTool]:
     """Return the tools by the names that a model gets: ``mcp__server__tool``.
 
-    Characters that suppliers refuse are replaced; a name that is too long or taken gets a digest.
+    Characters that suppliers refuse are replaced; a name that is too long or taken, also by one of
+    ``others``, gets a digest.
     """
     named: dict[str, RemoteTool] = {}
     for tool in tools:
         name = f"mcp__{server}__{_ODD.sub('_', tool.name)}"
-        if len(name) > LONGEST_TOOL_NAME or name in named:
+        if len(name) > LONGEST_TOOL_NAME or name in named or name in others:
             digest = sha256(tool.name.encode(errors="replace")).hexdigest()[:8]
             name = f"{name[: LONGEST_TOOL_NAME - 9]}_{digest}"
-        if name not in named:
+        if name not in named and name not in others:
             named[name] = tool
     return named
 

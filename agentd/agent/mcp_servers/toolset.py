@@ -183,7 +183,7 @@ class McpToolset:
         definitions: list[ToolDefinition] = []
         for server in self._servers:
             if connection := self._connections.get(server):
-                for name, tool in name_tools(server, connection.tools).items():
+                for name, tool in name_tools(server, connection.tools, self._tools).items():
                     self._tools[name] = server, tool
                     definitions.append(ToolDefinition(name, tool.description, tool.schema))
         definitions = definitions[:MOST_TOOLS_OF_ALL]

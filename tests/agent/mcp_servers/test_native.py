@@ -5,6 +5,7 @@ import json
 import sys
 from collections.abc import Iterator
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -163,6 +164,31 @@ def test_a_tool_that_comes_later_is_offered(scene: Scene, supplier: Supplier) ->
     assert "mcp__tea__whistle" not in list_offered(supplier)
     assert "mcp__tea__whistle" in list_offered(supplier, 1)
     assert list_used_tools(told)[1] == ("mcp__tea__whistle", "fweee")
+
+
+def write_server(folder: Path, name: str, tool: str) -> dict[str, Any]:
+    """Write a server with one tool, which says how the server is named; return its settings."""
+    path = folder / f"{name}.py"
+    path.write_text(
+        "from mcp.server.mcpserver import MCPServer\n"
+        f"server = MCPServer({name!r})\n"
+        f"server.add_tool(lambda: {name!r}, name={tool!r}, structured_output=False)\n"
+        "server.run()\n"
+    )
+    return {"name": name, "command": [sys.executable, "-W", "ignore", str(path)]}
+
+
+def test_tools_of_two_servers_whose_names_come_out_the_same_are_told_apart(
+    scene: Scene, supplier: Supplier, tmp_path: Path
+) -> None:
+    one = write_server(tmp_path, "wiki", "docs__find")
+    other = write_server(tmp_path, "wiki__docs", "find")
+    digest = sha256(b"find").hexdigest()[:8]
+    names = ["mcp__wiki__docs__find", f"mcp__wiki__docs__find_{digest}"]
+    supplier.script([Call(name, {}) for name in names], Say("Found."))
+    told = run(scene, one, other)
+    assert [name for name in list_offered(supplier) if name.startswith("mcp__")] == names
+    assert list_used_tools(told) == list(zip(names, ["wiki", "wiki__docs"], strict=True))
 
 
 def test_a_server_that_does_not_start_is_told_and_the_rest_works(
