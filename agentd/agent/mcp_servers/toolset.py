@@ -140,11 +140,13 @@ class McpToolset:
         self._pool.end_turn(self._chat_id)
 
     async def _try_to_connect(self, name: str) -> str:
-        """Connect; return why not, or an empty text."""
+        """Connect, and list what has changed since the last turn; return why not, or no text."""
         try:
-            await self._connect(name)
+            connection = await self._connect(name)
         except AgentdError as error:
             return error.message
+        with suppress(AgentdError):  # a call says what is wrong
+            await connection.refresh_tools()
         return ""
 
     async def _connect(self, name: str) -> McpConnection:

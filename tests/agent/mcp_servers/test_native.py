@@ -166,6 +166,27 @@ def test_a_tool_that_comes_later_is_offered(scene: Scene, supplier: Supplier) ->
     assert list_used_tools(told)[1] == ("mcp__tea__whistle", "fweee")
 
 
+def test_a_tool_that_came_with_the_end_of_a_turn_is_offered_from_the_next_one_on(
+    scene: Scene,
+) -> None:
+    layout = Layout(str(scene.root / "state"), str(scene.root.parent / "config"))
+    write_settings(layout, TEA)
+
+    async def run_turns() -> None:
+        directory = McpDirectory(layout, {}, "")
+        try:
+            tools = await directory.open_turn(str(scene.root), 1, scene.person)
+            await tools.use(McpToolUse("mcp__tea__learn", {}), scene.person, "")
+            tools.close()
+            tools = await directory.open_turn(str(scene.root), 1, scene.person)
+            assert tools.has("mcp__tea__whistle")
+            tools.close()
+        finally:
+            await directory.close()
+
+    asyncio.run(run_turns())
+
+
 def write_server(folder: Path, name: str, tool: str) -> dict[str, Any]:
     """Write a server with one tool, which says how the server is named; return its settings."""
     path = folder / f"{name}.py"
