@@ -1,15 +1,12 @@
-"""A conversation with one MCP server: requests with their answers, and the server's own requests.
+"""A conversation with one MCP server: requests with their answers, and its notifications.
 
-A request that is cancelled, or given up, is taken back (``notifications/cancelled``). Of the
-server's own requests, roots and pings are answered, questions to the person passed on, and all
-others refused: nobody lets a server use the model on its own account.
+A request that is cancelled, or given up, is taken back (``notifications/cancelled``).
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from itertools import count
-from typing import TypeAlias
-from urllib.request import pathname2url
+from typing import TypeAlias, TypeGuard
 
 from agentd.agent.mcp_servers.messages import (
     KNOWN_REVISIONS,
@@ -24,10 +21,8 @@ from agentd.agent.mcp_servers.messages import (
     ServerPrompt,
     ServerResource,
     build_initialize,
-    encode_failure,
     encode_notification,
     encode_request,
-    encode_result,
     explain_error,
     get_map,
     get_string,
@@ -40,20 +35,20 @@ from agentd.agent.mcp_servers.messages import (
     read_tool,
 )
 from agentd.agent.mcp_servers.model import ReadyServer
+from agentd.agent.mcp_servers.server_requests import Elicit, ServerRequests
 from agentd.agent.mcp_servers.transport import MessageTransport
 from agentd.core.errors import BadRequest, Unavailable
 from agentd.core.tasks import BackgroundTasks
 
-Elicit: TypeAlias = Callable[[str, JsonMap], Awaitable[JsonMap]]
-"""Asks the person a server's question; returns the answer as the protocol wants it."""
 OnProgress: TypeAlias = Callable[[str], None]
 
 START_SECONDS = 60.0
 """A program may be installed first (``npx``)."""
 LIST_SECONDS = 30.0
 LONGEST_CALL = 3600.0
-"""Seconds after which not even progress keeps a call going."""
+"""Seconds after which not even progress keeps a call going; a person may think for longer."""
 _CANCEL_SECONDS = 2.0
+_LARGEST_AMOUNT = 1e15
 _DECLINED: JsonMap = {"action": "decline"}
 
 
@@ -80,7 +75,9 @@ class McpConnection:
         self.closed = ""
         """Why it can no longer be used; empty while it can."""
         self._transport = transport
-        self._folder = folder
+        self._requests = ServerRequests(
+            folder, self._elicit, self._say, self._on_closed, self._on_answered
+        )
         self._numbers = count(1)
         self._pending: dict[RpcId, _Pending] = {}
         self._tasks = BackgroundTasks()
@@ -135,9 +132,12 @@ class McpConnection:
         return read_prompt_result(await self._request("prompts/get", params, self.server.seconds))
 
     async def call_tool(
-        self, name: str, arguments: JsonMap, on_progress: OnProgress | None = None
+        self, name: str, arguments: JsonMap, on_progress: OnProgress = lambda said: None
     ) -> RemoteResult:
-        """Call a tool by the server's name; ``BadRequest`` has what the server refuses."""
+        """Call a tool by the server's name; ``BadRequest`` has what the server refuses.
+
+        Progress keeps the call going, which a server tells only those who want to hear of it.
+        """
         params: JsonMap = {"name": name, "arguments": arguments}
         return read_call_result(
             await self._request("tools/call", params, self.server.seconds, on_progress)
@@ -161,6 +161,7 @@ class McpConnection:
     async def close(self) -> None:
         """End the connection; what is awaited fails."""
         self._fail_all(self.closed or "it was stopped")
+        await self._requests.close()
         await self._tasks.cancel()
         await self._transport.close()
 
@@ -195,11 +196,8 @@ class McpConnection:
         if on_progress:
             params = {**params, "_meta": {"progressToken": number}}
         try:
-            async with asyncio.timeout(LONGEST_CALL):
-                sending = self._transport.send(
-                    encode_request(number, method, params), is_request=True
-                )
-                return await self._await_answer(sending, pending, seconds)
+            sending = self._transport.send(encode_request(number, method, params), is_request=True)
+            return await self._await_answer(sending, pending, seconds)
         except (asyncio.CancelledError, TimeoutError) as error:
             if method != "initialize":  # which the protocol does not let anybody take back
                 self._tasks.start(self._cancel(number))
@@ -211,20 +209,30 @@ class McpConnection:
             raise
         finally:
             del self._pending[number]
+            if not self._pending:  # what it asked was about a request that is over
+                self._requests.withdraw_all()
 
     async def _await_answer(
         self, sending: Awaitable[None], pending: _Pending, seconds: float
     ) -> JsonMap:
-        """Return the answer; ``TimeoutError`` after so many seconds without progress."""
+        """Return the answer; ``TimeoutError`` after so many seconds without progress.
+
+        While the person is asked something, the server waits, and so is it waited for.
+        """
         async with asyncio.timeout(seconds):
             await sending
-        while True:
+        waited = 0.0
+        while waited < LONGEST_CALL:
             pending.progressed = False
             done, _ = await asyncio.wait([pending.answer], timeout=seconds)
             if done:
                 return pending.answer.result()
+            if self._requests.is_asking:
+                continue
             if not pending.progressed:
-                raise TimeoutError
+                break
+            waited += seconds
+        raise TimeoutError
 
     async def _cancel(self, number: int) -> None:
         message = encode_notification("notifications/cancelled", {"requestId": number})
@@ -240,8 +248,7 @@ class McpConnection:
         method, number = message.get("method"), message.get("id")
         if isinstance(method, str):
             if isinstance(number, int | str):
-                if len(self._tasks) < MOST_TOOLS:  # a flood of requests is not answered
-                    self._tasks.start(self._respond(number, method, get_map(message, "params")))
+                self._requests.take(number, method, get_map(message, "params"))
             else:
                 self._on_notification(method, get_map(message, "params"))
         elif isinstance(number, int | str) and (pending := self._pending.get(number)):
@@ -260,6 +267,10 @@ class McpConnection:
             self._tools_changed = True
         elif method == "notifications/prompts/list_changed":
             self._prompts_changed = True
+        elif method == "notifications/cancelled":
+            number = params.get("requestId")
+            if isinstance(number, int | str):
+                self._requests.withdraw(number)
         elif method == "notifications/progress":
             token = params.get("progressToken")
             pending = self._pending.get(token) if isinstance(token, int | str) else None
@@ -268,24 +279,15 @@ class McpConnection:
                 if pending.on_progress:
                     pending.on_progress(" ".join(_describe_progress(params)))
 
-    async def _respond(self, number: RpcId, method: str, params: JsonMap) -> None:
-        match method:
-            case "ping":
-                answer = encode_result(number, {})
-            case "roots/list":
-                uri = f"file://{pathname2url(self._folder)}"
-                answer = encode_result(number, {"roots": [{"uri": uri, "name": "workspace"}]})
-            case "elicitation/create":
-                asked = get_string(params, "message", 2_000)
-                schema = get_map(params, "requestedSchema")
-                result = await self.elicit(asked, schema) if self.elicit else _DECLINED
-                answer = encode_result(number, result)
-            case _:
-                answer = encode_failure(number, f"agentd does not serve {method[:100]}")
-        try:
-            await self._transport.send(answer, is_request=False)
-        except Unavailable as error:
-            self._on_closed(error.message)
+    async def _elicit(self, message: str, schema: JsonMap) -> JsonMap:
+        return await self.elicit(message, schema) if self.elicit else _DECLINED
+
+    async def _say(self, message: bytes) -> None:
+        await self._transport.send(message, is_request=False)
+
+    def _on_answered(self) -> None:
+        for pending in self._pending.values():
+            pending.progressed = True
 
     def _on_closed(self, reason: str) -> None:
         self.closed = self.closed or reason
@@ -302,7 +304,11 @@ class McpConnection:
 
 def _describe_progress(params: JsonMap) -> Iterator[str]:
     done, total = params.get("progress"), params.get("total")
-    if isinstance(done, int | float):
-        yield f"{done:g} of {total:g}" if isinstance(total, int | float) else f"{done:g}"
+    if _is_amount(done):
+        yield f"{done:g} of {total:g}" if _is_amount(total) else f"{done:g}"
     if message := get_string(params, "message", 200):
         yield message
+
+
+def _is_amount(value: object) -> TypeGuard[float]:
+    return isinstance(value, int | float) and abs(value) < _LARGEST_AMOUNT
