@@ -4,7 +4,7 @@ A request that is cancelled, or given up, is taken back (``notifications/cancell
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import count
 from typing import TypeAlias, TypeGuard
 
@@ -37,7 +37,7 @@ from agentd.agent.mcp_servers.messages import (
 from agentd.agent.mcp_servers.model import ReadyServer
 from agentd.agent.mcp_servers.server_requests import Elicit, ServerRequests
 from agentd.agent.mcp_servers.transport import MessageTransport
-from agentd.core.errors import BadRequest, Unavailable
+from agentd.core.errors import AgentdError, BadRequest, Unavailable
 from agentd.core.tasks import BackgroundTasks
 
 OnProgress: TypeAlias = Callable[[str], None]
@@ -60,6 +60,12 @@ class _Pending:
         self.on_progress = on_progress
         self.progressed = False
 
+    def fail(self, error: AgentdError) -> None:
+        """Answer with an error, unless it was answered."""
+        if not self.answer.done():
+            self.answer.set_exception(error)
+            self.answer.exception()  # taken note of, also if nobody awaits it any more
+
 
 class McpConnection:
     """A server that was started or called; ``folder`` is the root that it is told."""
@@ -76,7 +82,7 @@ class McpConnection:
         """Why it can no longer be used; empty while it can."""
         self._transport = transport
         self._requests = ServerRequests(
-            folder, self._elicit, self._say, self._on_closed, self._on_answered
+            folder, self._elicit, transport.send, self._on_closed, self._on_answered
         )
         self._numbers = count(1)
         self._pending: dict[RpcId, _Pending] = {}
@@ -87,15 +93,13 @@ class McpConnection:
     async def open(self) -> None:
         """Start or call the server, list its tools and prompts; ``Unavailable`` says why not."""
         try:
-            await self._transport.open(self._on_message, self._on_closed)
+            await self._transport.open(self._on_message, self._on_closed, self._on_lost)
             opened = await self._request("initialize", build_initialize(), START_SECONDS)
             revision = opened.get("protocolVersion")
             if revision not in KNOWN_REVISIONS:
                 raise Unavailable(f"The MCP server {self.server.name} speaks another revision.")
             self._transport.on_initialized(str(revision))
-            await self._transport.send(
-                encode_notification("notifications/initialized"), is_request=False
-            )
+            await self._transport.send(encode_notification("notifications/initialized"))
             capabilities = get_map(opened, "capabilities")
             self.has_resources = isinstance(capabilities.get("resources"), dict)
             self.instructions = get_string(opened, "instructions", 2_000)
@@ -196,8 +200,8 @@ class McpConnection:
         if on_progress:
             params = {**params, "_meta": {"progressToken": number}}
         try:
-            sending = self._transport.send(encode_request(number, method, params), is_request=True)
-            return await self._await_answer(sending, pending, seconds)
+            await self._transport.send(encode_request(number, method, params), number)
+            return await self._await_answer(pending, seconds)
         except (asyncio.CancelledError, TimeoutError) as error:
             if method != "initialize":  # which the protocol does not let anybody take back
                 self._tasks.start(self._cancel(number))
@@ -209,18 +213,15 @@ class McpConnection:
             raise
         finally:
             del self._pending[number]
+            self._transport.forget(number)
             if not self._pending:  # what it asked was about a request that is over
                 self._requests.withdraw_all()
 
-    async def _await_answer(
-        self, sending: Awaitable[None], pending: _Pending, seconds: float
-    ) -> JsonMap:
+    async def _await_answer(self, pending: _Pending, seconds: float) -> JsonMap:
         """Return the answer; ``TimeoutError`` after so many seconds without progress.
 
         While the person is asked something, the server waits, and so is it waited for.
         """
-        async with asyncio.timeout(seconds):
-            await sending
         waited = 0.0
         while waited < LONGEST_CALL:
             pending.progressed = False
@@ -238,7 +239,7 @@ class McpConnection:
         message = encode_notification("notifications/cancelled", {"requestId": number})
         try:
             async with asyncio.timeout(_CANCEL_SECONDS):
-                await self._transport.send(message, is_request=False)
+                await self._transport.send(message)
         except (Unavailable, TimeoutError):
             pass  # then it does not work on it any more, or does not listen
 
@@ -252,14 +253,10 @@ class McpConnection:
             else:
                 self._on_notification(method, get_map(message, "params"))
         elif isinstance(number, int | str) and (pending := self._pending.get(number)):
-            if pending.answer.done():
-                return
             if "error" in message:
                 reason = explain_error(get_map(message, "error"))
-                pending.answer.set_exception(
-                    BadRequest(f"The MCP server {self.server.name} says: {reason}")
-                )
-            else:
+                pending.fail(BadRequest(f"The MCP server {self.server.name} says: {reason}"))
+            elif not pending.answer.done():
                 pending.answer.set_result(get_map(message, "result"))
 
     def _on_notification(self, method: str, params: JsonMap) -> None:
@@ -282,9 +279,6 @@ class McpConnection:
     async def _elicit(self, message: str, schema: JsonMap) -> JsonMap:
         return await self.elicit(message, schema) if self.elicit else _DECLINED
 
-    async def _say(self, message: bytes) -> None:
-        await self._transport.send(message, is_request=False)
-
     def _on_answered(self) -> None:
         for pending in self._pending.values():
             pending.progressed = True
@@ -293,13 +287,14 @@ class McpConnection:
         self.closed = self.closed or reason
         self._fail_all(reason)
 
+    def _on_lost(self, number: RpcId, error: AgentdError) -> None:
+        if pending := self._pending.get(number):
+            pending.fail(error)
+
     def _fail_all(self, reason: str) -> None:
         self.closed = self.closed or reason
         for pending in self._pending.values():
-            if not pending.answer.done():
-                error = Unavailable(f"The MCP server {self.server.name}: {reason}.")
-                pending.answer.set_exception(error)
-                pending.answer.exception()  # taken note of, also if nobody awaits it any more
+            pending.fail(Unavailable(f"The MCP server {self.server.name}: {reason}."))
 
 
 def _describe_progress(params: JsonMap) -> Iterator[str]:

@@ -2,9 +2,9 @@
 
 import asyncio
 
-from agentd.agent.mcp_servers.messages import decode_messages
+from agentd.agent.mcp_servers.messages import RpcId, decode_messages
 from agentd.agent.mcp_servers.model import ReadyServer
-from agentd.agent.mcp_servers.transport import OnClosed, OnMessage
+from agentd.agent.mcp_servers.transport import OnClosed, OnLost, OnMessage
 from agentd.agent.text import sanitize
 from agentd.core.errors import Unavailable
 from agentd.core.redaction import scrub
@@ -33,7 +33,7 @@ class StdioTransport:
         self._program: Program | None = None
         self._reading: asyncio.Task[None] | None = None
 
-    async def open(self, on_message: OnMessage, on_closed: OnClosed) -> None:
+    async def open(self, on_message: OnMessage, on_closed: OnClosed, on_lost: OnLost) -> None:
         """Start the program; ``Unavailable`` if that is not possible."""
         mark = {MARK: self._tag} if self._tag else {}
         env = build_environment(**{**self._server.env, **mark})
@@ -41,11 +41,14 @@ class StdioTransport:
         self._program = program
         self._reading = asyncio.create_task(self._read(program, on_message, on_closed))
 
-    async def send(self, message: bytes, *, is_request: bool) -> None:
+    async def send(self, message: bytes, request: RpcId | None = None) -> None:
         """Write a line; ``Unavailable`` if the program does not read."""
         if self._program is None:
             raise Unavailable(f"The MCP server {self._server.name} is not running.")
         self._program.write(message)
+
+    def forget(self, request: RpcId) -> None:
+        """Do nothing: a line that comes too late is nobody's."""
 
     def on_initialized(self, revision: str) -> None:
         """Do nothing: lines are the same in all revisions."""

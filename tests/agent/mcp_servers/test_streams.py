@@ -1,0 +1,193 @@
+"""Servers behind an address whose streams end early, or that answer with something else."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Event, Thread
+from typing import Any
+
+import pytest
+
+from agentd.agent.mcp_servers.connection import McpConnection
+from agentd.agent.mcp_servers.messages import JsonMap
+from agentd.agent.mcp_servers.model import ReadyServer
+from agentd.agent.mcp_servers.pool import McpPool
+from agentd.core.errors import Unavailable
+from tests.support.waiting import until
+
+PATIENCE = 60.0
+TOOL = {"name": "pick", "inputSchema": {"type": "object"}}
+
+
+def write_event(message: JsonMap | None = None, number: str = "") -> str:
+    """Return an event with a message, by which the client comes back soon."""
+    data = "" if message is None else json.dumps({"jsonrpc": "2.0", **message})
+    named = f"id: {number}\n" if number else ""
+    return f"{named}retry: 1\ndata: {data}\n\n"
+
+
+CHANGED = write_event({"method": "notifications/tools/list_changed"}, "later-2")
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """Answers a call, and what asks for the rest of its stream, with the pieces of its server."""
+
+    server: "_Server"
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+    def do_DELETE(self) -> None:
+        self._answer("", 204)
+
+    def do_GET(self) -> None:
+        place = self.headers.get("Last-Event-ID", "")
+        self.server.asked_for.append(place)
+        if place in self.server.rest:
+            self._stream(self.server.rest[place])
+        else:
+            self._answer("", 405)
+
+    def do_POST(self) -> None:
+        message = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        method, number = message["method"], message.get("id")
+        if method == "initialize":
+            self.server.sessions += 1
+            revision = message["params"]["protocolVersion"]
+            self._reply(number, {"protocolVersion": revision, "capabilities": {"tools": {}}})
+        elif number is None:
+            self._answer("", 202)
+        elif method == "tools/list":
+            self._reply(number, {"tools": [TOOL]})
+        else:
+            self.server.number = number
+            kind, piece = self.server.pieces.pop(0)
+            if kind == "text/event-stream":
+                self._stream(piece)
+            else:
+                self._answer(piece, kind=kind)
+
+    def _stream(self, piece: str) -> None:
+        """Send a piece of a stream, which ends as it should or breaks off."""
+        piece = piece.replace('"NUMBER"', str(self.server.number))
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Mcp-Session-Id", "s")
+        self.send_header("Content-Length", str(len(piece) + self.server.missing))
+        self.end_headers()
+        self.wfile.write(piece.encode())
+        if "hold" in piece:
+            self.wfile.flush()
+            self.server.over.wait(PATIENCE)
+
+    def _reply(self, number: int, result: JsonMap) -> None:
+        self._answer(json.dumps({"jsonrpc": "2.0", "id": number, "result": result}))
+
+    def _answer(self, body: str, status: int = 200, kind: str = "application/json") -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Mcp-Session-Id", "s")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body.encode())
+
+
+class _Server(ThreadingHTTPServer):
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.pieces: list[tuple[str, str]] = []
+        """The kinds and bodies of the responses to calls."""
+        self.rest: dict[str, str] = {}
+        """What comes after an event; after none: what the server says unasked."""
+        self.missing = 0
+        """The bytes that are promised and do not come: the stream breaks off."""
+        self.asked_for: list[str] = []
+        self.sessions = self.number = 0
+        self.over = Event()
+
+
+@pytest.fixture
+def server() -> Iterator[_Server]:
+    """A server that serves."""
+    with _Server() as it:
+        thread = Thread(target=it.serve_forever, args=(0.01,))
+        thread.start()
+        yield it
+        it.over.set()
+        it.shutdown()
+        thread.join()
+
+
+def talk(server: _Server, work: Callable[[McpConnection], Awaitable[Any]]) -> Any:
+    """Open a connection, do the work, and close it."""
+
+    async def run() -> Any:
+        url = f"http://127.0.0.1:{server.server_port}/mcp"
+        connection = McpPool().build(ReadyServer("tea", url=url, seconds=PATIENCE), "/")
+        async with asyncio.timeout(PATIENCE / 2):  # nothing waits until the server's time is up
+            await connection.open()
+            try:
+                return await work(connection)
+            finally:
+                await connection.close()
+
+    return asyncio.run(run())
+
+
+async def pick(connection: McpConnection) -> str:
+    """Call the tool."""
+    return (await connection.call_tool("pick", {})).text
+
+
+ANSWER: JsonMap = {"id": "NUMBER", "result": {"content": [{"type": "text", "text": "green"}]}}
+EVENTS = "text/event-stream"
+
+
+@pytest.mark.parametrize("missing", [0, 1_000])
+def test_an_answer_is_read_on_where_its_stream_ended(server: _Server, missing: int) -> None:
+    server.missing = missing
+    server.pieces = [(EVENTS, write_event(number="1"))]
+    server.rest = {"1": write_event(number="2"), "2": write_event(ANSWER, "3")}
+    assert talk(server, pick) == "green"
+    assert [one for one in server.asked_for if one] == ["1", "2"]
+
+
+def test_a_stream_that_cannot_be_read_on_is_told_at_once_and_only_its_call_fails(
+    server: _Server,
+) -> None:
+    server.pieces = [
+        (EVENTS, write_event()),
+        (EVENTS, write_event(number="gone")),
+        (EVENTS, write_event(ANSWER)),
+    ]
+
+    async def work(connection: McpConnection) -> Any:
+        with pytest.raises(Unavailable, match="ended its response before it had answered"):
+            await pick(connection)
+        with pytest.raises(Unavailable, match="does not go on with that"):
+            await pick(connection)
+        return await pick(connection)
+
+    assert talk(server, work) == "green"
+    assert server.sessions == 1
+
+
+@pytest.mark.parametrize("kind", ["text/html", "application/json"])
+def test_what_is_no_answer_is_told_at_once(server: _Server, kind: str) -> None:
+    server.pieces = [(kind, "<h1>Welcome</h1>")]
+    with pytest.raises(Unavailable, match=rf"by the protocol \({kind}\): is its url right"):
+        talk(server, pick)
+
+
+def test_what_a_server_says_unasked_is_listened_to_again_when_its_stream_ends(
+    server: _Server,
+) -> None:
+    server.rest = {"": write_event(number="later-1"), "later-1": CHANGED, "later-2": ": hold\n\n"}
+
+    async def work(connection: McpConnection) -> Any:
+        await asyncio.to_thread(until, lambda: len(server.asked_for) > 2)
+        return await connection.refresh_tools()
+
+    assert talk(server, work)
+    assert server.asked_for == ["", "later-1", "later-2"]
