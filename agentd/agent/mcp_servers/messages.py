@@ -13,7 +13,9 @@ import msgspec
 from msgspec import Struct
 
 from agentd import __version__
+from agentd.agent.mcp_servers.tool_schemas import fit_schema
 from agentd.agent.text import sanitize
+from agentd.agent.tools.viewing import read_picture
 
 JsonMap: TypeAlias = dict[str, object]
 RpcId: TypeAlias = int | str
@@ -32,15 +34,10 @@ MOST_RESOURCES = 200
 MOST_PROMPTS = 200
 MOST_ARGUMENTS = 20
 LONGEST_DESCRIPTION = 2_000
-LARGEST_SCHEMA = 24_000
-"""Bytes of a tool's schema as JSON."""
 LONGEST_TOOL_NAME = 64
 """Characters that suppliers accept."""
 LONGEST_TEXT = 64 * 1024
 MOST_IMAGES = 4
-LARGEST_IMAGE = 6 * 2**20
-"""Characters of an image in Base64."""
-_IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 _PROMPT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _ODD = re.compile(r"[^A-Za-z0-9_-]+")
 
@@ -170,14 +167,9 @@ def explain_error(error: Mapping[str, object]) -> str:
 
 def read_tool(given: Mapping[str, object]) -> RemoteTool | None:
     """Return a tool of a list; None if it cannot be offered to a model."""
-    name, schema = given.get("name"), get_map(given, "inputSchema")
+    name, schema = given.get("name"), fit_schema(get_map(given, "inputSchema"))
     if not isinstance(name, str) or not name or len(name) > 256:
         return None
-    if len(msgspec.json.encode(schema)) > LARGEST_SCHEMA or schema.get("type") != "object":
-        schema = {"type": "object"}
-    schema = {key: value for key, value in schema.items() if key != "$schema"}
-    if not isinstance(schema.get("properties"), dict):
-        schema = {**schema, "properties": {}}
     described = get_string(given, "description", LONGEST_DESCRIPTION)
     title = get_string(given, "title", 200)
     hints = get_map(given, "annotations")
@@ -283,10 +275,11 @@ def _unpack_resource(content: Mapping[str, object]) -> JsonMap:
 
 
 def _read_image(one: Mapping[str, object]) -> RemoteImage | None:
-    data, kind = one.get("data"), one.get("mimeType")
-    if kind not in _IMAGES or not isinstance(data, str) or not isinstance(kind, str):
+    data = one.get("data")
+    if not get_string(one, "mimeType").startswith("image/") or not isinstance(data, str):
         return None
-    return RemoteImage(kind, data) if 0 < len(data) <= LARGEST_IMAGE else None
+    picture = read_picture(data)
+    return RemoteImage(picture.media_type, picture.data) if picture else None
 
 
 def _join(texts: Iterable[str]) -> str:

@@ -100,21 +100,25 @@ def _render_output(output: _Output, pictures: list[ViewedPart]) -> Iterator[str]
     if said:
         yield f"## Output\n{said}"
     for kind in ("image/png", "image/jpeg"):
-        picture = _decode_picture(_join(output.data.get(kind, "")))
+        picture = read_picture(_join(output.data.get(kind, "")))
         if picture and len(pictures) < _MOST_PICTURES:
-            pictures.append(ViewedPart(kind, picture))
+            pictures.append(picture)
             yield f"## Output: picture {len(pictures)}"
 
 
-def _decode_picture(data: str) -> str:
-    """Return clean base64 of a picture; empty where it is none."""
+def read_picture(data: str) -> ViewedPart | None:
+    """Return a picture given as base64, with the type that its bytes have; None where it is none.
+
+    Suppliers refuse a request with a picture of another type, or whose base64 is not clean.
+    """
     try:
         content = base64.b64decode("".join(data.split()), validate=True)
     except (binascii.Error, ValueError):
-        return ""
-    if len(content) > LARGEST_IMAGE or not find_media_type(content).startswith("image/"):
-        return ""
-    return base64.b64encode(content).decode()
+        return None
+    kind = find_media_type(content)
+    if len(content) > LARGEST_IMAGE or not kind.startswith("image/"):
+        return None
+    return ViewedPart(kind, base64.b64encode(content).decode())
 
 
 def _join(text: object) -> str:

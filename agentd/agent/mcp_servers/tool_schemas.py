@@ -1,0 +1,63 @@
+"""The schemas of servers' tools, in a form that suppliers take. Pure."""
+
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
+LARGEST_SCHEMA = 24_000
+"""Bytes of a tool's schema as JSON."""
+_ALTERNATIVES = ("anyOf", "oneOf")
+_REFUSED = (*_ALTERNATIVES, "allOf", "not", "enum")
+"""What suppliers refuse at the top of a schema, and with it the request with all its tools."""
+
+
+def fit_schema(given: Mapping[str, object]) -> dict[str, object]:
+    """Return an object's schema without alternatives at its top: it has the properties of all.
+
+    Only what each alternative requires is required; the rest is for the server to say. One that
+    is too large, or no object's, becomes that of any object.
+    """
+    if len(msgspec.json.encode(given)) > LARGEST_SCHEMA or given.get("type") != "object":
+        return {"type": "object", "properties": {}}
+    parts = [given, *_iter_branches(given, "allOf")]
+    required = [name for one in parts for name in _list_required(one)]
+    for kind in _ALTERNATIVES:
+        branches = list(_iter_branches(given, kind))
+        if branches:
+            required += sorted(set.intersection(*(set(_list_required(one)) for one in branches)))
+        parts += branches
+    properties: dict[str, object] = {}
+    for one in parts:
+        properties = {**properties, **_get_properties(one), **properties}
+    dropped = ("$schema", "required", *_REFUSED)
+    kept = {key: value for key, value in given.items() if key not in dropped}
+    more = {"required": list(dict.fromkeys(required))} if required else {}
+    return {**kept, "properties": properties, **more}
+
+
+def _iter_branches(schema: Mapping[str, object], name: str) -> Iterator[Mapping[str, object]]:
+    """Yield the parts of an alternative; those that are written elsewhere, from there."""
+    found = schema.get(name)
+    for one in found if isinstance(found, list) else ():
+        if isinstance(one, dict):
+            yield _resolve(schema, one)
+
+
+def _resolve(schema: Mapping[str, object], one: Mapping[str, object]) -> Mapping[str, object]:
+    place = one.get("$ref")
+    if not isinstance(place, str) or not place.startswith("#/"):
+        return one
+    found: object = schema
+    for name in place.removeprefix("#/").split("/"):
+        found = found.get(name) if isinstance(found, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+def _get_properties(schema: Mapping[str, object]) -> Mapping[str, object]:
+    found = schema.get("properties")
+    return found if isinstance(found, dict) else {}
+
+
+def _list_required(schema: Mapping[str, object]) -> list[str]:
+    found = schema.get("required")
+    return [one for one in found if isinstance(one, str)] if isinstance(found, list) else []

@@ -1,0 +1,81 @@
+"""What servers send, made fit for a model and its supplier."""
+
+import base64
+from typing import Any
+
+import pytest
+
+from agentd.agent.mcp_servers.messages import RemoteImage, read_call_result, read_tool
+
+PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(60)).decode()
+JPEG = base64.b64encode(b"\xff\xd8\xff\xe0" + bytes(60)).decode()
+
+
+def read_schema(schema: Any) -> Any:
+    """Return the schema that a model gets."""
+    tool = read_tool({"name": "find", "inputSchema": schema})
+    assert tool
+    return tool.schema
+
+
+def read_image(kind: str, data: str) -> tuple[str, tuple[RemoteImage, ...]]:
+    """Return the text and the images of a result with an image."""
+    found = read_call_result({"content": [{"type": "image", "mimeType": kind, "data": data}]})
+    return found.text, found.images
+
+
+TEXT = {"type": "string"}
+BY_PATH = {"properties": {"path": TEXT, "kind": TEXT}, "required": ["path", "kind"]}
+BY_URL = {"properties": {"url": TEXT, "kind": TEXT}, "required": ["url", "kind"]}
+EITHER = {"path": TEXT, "kind": TEXT, "url": TEXT}
+
+
+@pytest.mark.parametrize(
+    ("given", "properties", "required"),
+    [
+        ({"anyOf": [BY_PATH, BY_URL]}, EITHER, ["kind"]),
+        ({"oneOf": [BY_PATH, BY_URL]}, EITHER, ["kind"]),
+        ({"allOf": [BY_PATH, BY_URL]}, EITHER, ["path", "kind", "url"]),
+        (
+            {"anyOf": [{"$ref": "#/$defs/one"}, BY_URL], "$defs": {"one": BY_PATH}},
+            EITHER,
+            ["kind"],
+        ),
+        (
+            {"properties": EITHER, "required": ["kind"], "anyOf": [{"required": ["path"]}, 7]},
+            EITHER,
+            ["kind", "path"],
+        ),
+        ({"properties": EITHER, "not": {"required": ["url"]}, "oneOf": 7}, EITHER, None),
+    ],
+)
+def test_alternatives_at_the_top_of_a_schema_become_one_with_the_properties_of_all(
+    given: dict[str, Any], properties: Any, required: Any
+) -> None:
+    found = read_schema({"type": "object", **given})
+    assert found["properties"] == properties and found.get("required") == required
+    assert not found.keys() & {"anyOf", "oneOf", "allOf", "not", "enum"}
+
+
+def test_alternatives_within_a_schema_stay() -> None:
+    schema = {"type": "object", "properties": {"a": {"anyOf": [TEXT, {"type": "null"}]}}}
+    assert read_schema({**schema, "required": ["a"]}) == {**schema, "required": ["a"]}
+
+
+@pytest.mark.parametrize("kind", ["image/png", "image/jpeg", "image/jpg", "image/x-unknown"])
+def test_an_image_has_the_type_of_its_bytes_whatever_the_server_says(kind: str) -> None:
+    assert read_image(kind, PNG) == ("", (RemoteImage("image/png", PNG),))
+    assert read_image(kind, JPEG) == ("", (RemoteImage("image/jpeg", JPEG),))
+
+
+def test_the_base64_of_an_image_comes_without_line_breaks() -> None:
+    broken = "\n".join(PNG[at : at + 20] for at in range(0, len(PNG), 20))
+    assert read_image("image/png", broken)[1] == (RemoteImage("image/png", PNG),)
+
+
+@pytest.mark.parametrize(
+    "data",
+    ["", "no base64!", base64.b64encode(b"<svg/>").decode(), PNG[:11] + "A" * 5_000_001],
+)
+def test_what_no_supplier_takes_as_an_image_is_told_instead(data: str) -> None:
+    assert read_image("image/png", data) == ("[image/png: cannot be shown here]", ())
