@@ -33,6 +33,8 @@ Method: TypeAlias = Callable[[AcpJson], Mapping[str, Any]]
 Notified: TypeAlias = Callable[[AcpJson], None]
 Answered: TypeAlias = Callable[[AcpJson, Mapping[str, Any]], None]
 """Receives the parameters and the result of a request, once it is answered."""
+Prepared: TypeAlias = Callable[[AcpJson], Method]
+"""Receives the parameters of a request before the next message is read; returns what answers it."""
 OnAnswer: TypeAlias = Callable[[AcpJson], None]
 """Receives the result of a request; it is not called after an error or ``cancel``."""
 
@@ -48,6 +50,7 @@ class EditorConnection:
         self._answers: dict[int, OnAnswer] = {}
         self._running: dict[threading.Thread, None] = {}
         self._methods: Mapping[str, Method] = {}
+        self._prepared: Mapping[str, Prepared] = {}
         self._notified: Mapping[str, Notified] = {}
         self._answered: Mapping[str, Answered] = {}
 
@@ -57,13 +60,15 @@ class EditorConnection:
         methods: Mapping[str, Method],
         notified: Mapping[str, Notified],
         answered: Mapping[str, Answered] | None = None,
+        prepared: Mapping[str, Prepared] | None = None,
     ) -> None:
         """Answer the editor until there are no more lines.
 
-        Notifications are handled in their order, before the next message is read; ``answered`` is
-        called after a request was answered.
+        Notifications are handled, and ``prepared`` requests prepared, in their order, before the
+        next message is read; ``answered`` is called after a request was answered.
         """
         self._methods, self._notified, self._answered = methods, notified, answered or {}
+        self._prepared = prepared or {}
         for line in lines:
             message = parse_message(line)
             if message is None:
@@ -109,13 +114,15 @@ class EditorConnection:
             self._respond_error(number, INVALID_REQUEST, "It is no request and no response")
 
     def _begin(self, method: str, message: AcpJson) -> None:
-        number = message["id"]
-        if method not in self._methods:
+        number, params = message["id"], get_object(message, "params")
+        if method not in self._methods and method not in self._prepared:
             self._respond_error(number, METHOD_NOT_FOUND, f"Unknown method {method[:100]!r}")
         elif len(self._running) >= MOST_REQUESTS:
             self._respond_error(number, INTERNAL_ERROR, "Too many requests at the same time")
         else:
-            self._start(lambda: self._answer(method, number, get_object(message, "params")))
+            prepare = self._prepared.get(method)
+            run = prepare(params) if prepare else self._methods[method]
+            self._start(lambda: self._answer(method, run, number, params))
 
     def _start(self, work: Callable[[], None]) -> None:
         def run() -> None:
@@ -129,9 +136,9 @@ class EditorConnection:
         self._running[thread] = None
         thread.start()
 
-    def _answer(self, method: str, number: object, params: AcpJson) -> None:
+    def _answer(self, method: str, run: Method, number: object, params: AcpJson) -> None:
         try:
-            result = self._methods[method](params)
+            result = run(params)
         except AgentdError as error:
             text = "\n".join(filter(None, (error.message, error.details)))
             self._respond_error(number, choose_code(error), text)

@@ -13,6 +13,7 @@ from agentd.acp.messages import AcpJson
 REMOVED = "The prompt was removed from the queue of the chat."
 DELETED = "The chat was deleted."
 CLOSED = "The session was closed; the prompt stays in the chat."
+NOT_SENT = "The session was closed before the prompt was sent."
 _STOP_REASONS = (
     ("max_tokens", re.compile("output limit|max_tokens|maximum length", re.I)),
     ("max_turn_requests", re.compile("limit of requests|steps|turn_steps", re.I)),

@@ -4,11 +4,12 @@ import logging
 import os.path
 import threading
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, BinaryIO
 
 from agentd import __version__
 from agentd.acp.blocks import attach, read_prompt
-from agentd.acp.connection import EditorConnection
+from agentd.acp.connection import EditorConnection, Method
 from agentd.acp.daemon import DaemonApi
 from agentd.acp.messages import VERSION, AcpInvalidParams, AcpJson, get_object, get_text
 from agentd.acp.options import (
@@ -19,7 +20,7 @@ from agentd.acp.options import (
     make_options,
     read_choices,
 )
-from agentd.acp.prompts import DELETED
+from agentd.acp.prompts import DELETED, EditorPrompt
 from agentd.acp.servers import read_servers
 from agentd.acp.session import EditorSession
 from agentd.acp.updates import make_chunk
@@ -66,7 +67,6 @@ class AcpServer:
             "session/list": self._list_sessions,
             "session/close": self._close_session,
             "session/delete": self._delete_session,
-            "session/prompt": self._prompt,
             "session/set_mode": self._set_mode,
             "session/set_config_option": self._set_option,
         }
@@ -76,6 +76,7 @@ class AcpServer:
             methods,
             {"session/cancel": self._cancel},
             dict.fromkeys(opening, self._tell_commands),
+            {"session/prompt": self._accept_prompt},
         )
         self._connection.join()
         for session in list(self._sessions.values()):
@@ -165,20 +166,32 @@ class AcpServer:
             session.close(DELETED)
         return {}
 
-    def _prompt(self, params: AcpJson) -> dict[str, Any]:
+    def _accept_prompt(self, params: AcpJson) -> Method:
+        """Return what answers a prompt, which can be cancelled from now on."""
+        session = self._sessions.get(get_text(params, "sessionId"))
+        return partial(self._prompt, session.accept() if session else None)
+
+    def _prompt(self, accepted: EditorPrompt | None, params: AcpJson) -> dict[str, Any]:
         session = self._find(params)
-        content = read_prompt(params, session.root)
-        paths = [self._daemon.upload_picture(one.data, one.type) for one in content.pictures]
-        text = attach(content.text, paths)
-        if session.id in self._new:
-            self._new.discard(session.id)
-            self._name_chat(session, content.text)
-        prompt = session.prompt(text)
+        prompt = accepted or session.accept()
+        try:
+            self._send_prompt(session, prompt, params)
+        finally:
+            session.forget(prompt)
         if not prompt.stop_reason:
             raise AgentdError(prompt.failure)
         if prompt.failure and not prompt.cancelled:
             session.send_update(make_chunk("agent", prompt.failure))
         return {"stopReason": prompt.stop_reason}
+
+    def _send_prompt(self, session: EditorSession, prompt: EditorPrompt, params: AcpJson) -> None:
+        content = read_prompt(params, session.root)
+        paths = [self._daemon.upload_picture(one.data, one.type) for one in content.pictures]
+        if session.id in self._new and not prompt.cancelled:
+            self._new.discard(session.id)
+            self._name_chat(session, content.text)
+        prompt.text = attach(content.text, paths)
+        session.prompt(prompt)
 
     def _cancel(self, params: AcpJson) -> None:
         self._find(params).cancel()

@@ -14,7 +14,7 @@ from agentd.acp.daemon import DaemonApi
 from agentd.acp.messages import AcpJson
 from agentd.acp.options import make_modes, make_options
 from agentd.acp.permissions import make_question, read_decision
-from agentd.acp.prompts import CLOSED, DELETED, EditorPrompt, EditorPrompts
+from agentd.acp.prompts import CLOSED, DELETED, NOT_SENT, EditorPrompt, EditorPrompts
 from agentd.acp.servers import SessionServers
 from agentd.acp.transcript import Transcript
 from agentd.acp.updates import Update, make_chunk
@@ -51,6 +51,8 @@ class EditorSession:
         self._lock = threading.RLock()
         self._transcript = Transcript(self.send_update, root, uuid4().hex[:8])
         self._prompts = EditorPrompts()
+        self._accepted: list[EditorPrompt] = []
+        """Prompts of which the editor's requests are under way."""
         self._asked: dict[int, int] = {}
         """The requests to the editor by the ids of the questions."""
         self._title = ""
@@ -102,23 +104,38 @@ class EditorSession:
         """Send an update to the editor."""
         self._connection.notify("session/update", {"sessionId": self.id, "update": update})
 
-    def prompt(self, text: str) -> EditorPrompt:
-        """Queue a prompt, and return it once its turn has ended."""
-        path = f"/api/remote/chats/{self.chat_id}/queue"
-        prompt = EditorPrompt(text)
-        self.servers.repeat()
-        with self._lock:  # the events about it are read only when its id is known
-            prompt.id = self._daemon.call("POST", path, {"prompt": text}, once=uuid4().hex)["id"]
-            self._prompts.add(prompt)
-        prompt.ended.wait()
+    def accept(self) -> EditorPrompt:
+        """Return a prompt that is on its way to the queue, until ``forget``."""
+        prompt = EditorPrompt("")
+        with self._lock:
+            self._accepted.append(prompt)
         return prompt
 
+    def forget(self, prompt: EditorPrompt) -> None:
+        """Forget a prompt that was accepted."""
+        with self._lock:
+            self._accepted.remove(prompt)
+
+    def prompt(self, prompt: EditorPrompt) -> None:
+        """Queue a prompt that was not cancelled, and return once its turn has ended."""
+        path = f"/api/remote/chats/{self.chat_id}/queue"
+        self.servers.repeat()
+        with self._lock:  # the events about it are read only when its id is known
+            if self._closed.is_set():
+                prompt.failure = NOT_SENT
+            if prompt.cancelled or prompt.failure:
+                return
+            body = {"prompt": prompt.text}
+            prompt.id = self._daemon.call("POST", path, body, once=uuid4().hex)["id"]
+            self._prompts.add(prompt)
+        prompt.ended.wait()
+
     def cancel(self) -> None:
-        """End the turn of the editor's prompt, and take back those that wait."""
+        """End the turn of the editor's prompt, and take back those that wait or were accepted."""
         with self._lock:
             prompts = list(self._prompts.open)
-            for prompt in prompts:
-                prompt.cancelled = True
+            for prompt in self._accepted:
+                prompt.cancelled = not prompt.ended.is_set()
         for prompt in prompts:
             if self._prompts.is_queued(prompt):
                 path = f"/api/remote/chats/{self.chat_id}/queue/{prompt.id}"

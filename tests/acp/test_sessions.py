@@ -275,6 +275,20 @@ def test_a_question_is_a_form_where_the_editor_has_them(house: Serving, start: S
     assert editor.reply == "allowed: green"
 
 
+@pytest.mark.parametrize("pictures", [0, 3])
+def test_a_prompt_that_is_cancelled_at_once_is_not_worked_on(
+    house: Serving, editor: Editor, pictures: int
+) -> None:
+    session = editor.open()
+    picture = {"type": "image", "mimeType": "image/png", "data": PNG}
+    prompt = [write_text("run ls"), *[picture] * pictures]
+    number = editor.send("session/prompt", sessionId=session, prompt=prompt)
+    editor.notify("session/cancel", sessionId=session)
+    assert editor.read_answer(number)["result"] == {"stopReason": "cancelled"}
+    assert editor.read_answer(editor.ask(session, "Hello"))["result"]["stopReason"] == "end_turn"
+    assert not editor.requests
+
+
 def test_cancel_ends_the_turn_and_takes_back_what_waits(house: Serving, editor: Editor) -> None:
     session = editor.open()
     asked = editor.ask(session, "run sleep")
