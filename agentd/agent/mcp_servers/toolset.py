@@ -36,6 +36,7 @@ _Answer = TypeVar("_Answer")
 
 LIST_RESOURCES = "list_mcp_resources"
 READ_RESOURCE = "read_mcp_resource"
+_NO_RESOURCES = "There are no resources."
 _RESOURCE_TOOLS = (
     ToolDefinition(
         LIST_RESOURCES,
@@ -210,16 +211,20 @@ class McpToolset:
             raise Forbidden(f"This was not allowed{reason}.")
 
     async def _list_resources(self, server: str) -> RemoteResult:
-        names = (
-            [server]
-            if server
-            else [name for name, one in self._connections.items() if one.has_resources]
-        )
-        lines: list[str] = []
-        for name in names:
-            found = await self._request(name, McpConnection.list_resources)
-            lines += [_describe_resource(name, one) for one in found]
-        return RemoteResult("\n".join(lines) or "There are no resources.")
+        """List the resources of a server; of all, with what is wrong with some."""
+        if server:
+            return RemoteResult(await self._describe_resources(server) or _NO_RESOURCES)
+        texts: list[str] = []
+        for name in [name for name, one in self._connections.items() if one.has_resources]:
+            try:
+                texts.append(await self._describe_resources(name))
+            except AgentdError as error:
+                texts.append(error.message)
+        return RemoteResult("\n".join(filter(None, texts)) or _NO_RESOURCES)
+
+    async def _describe_resources(self, server: str) -> str:
+        found = await self._request(server, McpConnection.list_resources)
+        return "\n".join(_describe_resource(server, one) for one in found)
 
     async def _read_resource(self, use: McpToolUse, approver: Approver, why: str) -> RemoteResult:
         server, uri = get_string(use.arguments, "server"), use.arguments.get("uri")

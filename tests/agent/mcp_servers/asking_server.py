@@ -53,13 +53,16 @@ def serve() -> None:
         number, method = message.get("id"), message.get("method")
         if method == "initialize":
             revision = message["params"]["protocolVersion"]
-            say(id=number, result={"protocolVersion": revision, "capabilities": {"tools": {}}})
+            capabilities: dict[str, Any] = {"tools": {}, "resources": {}}
+            say(id=number, result={"protocolVersion": revision, "capabilities": capabilities})
         elif method == "tools/list":
             tools = [{"name": name, "inputSchema": {"type": "object"}} for name in TOOLS]
             say(id=number, result={"tools": tools})
         elif method == "tools/call":
             called = number
             call(number, message["params"])
+        elif method == "resources/list":
+            say(id=number, error={"code": -32603, "message": "no such list"})
         elif method is None and number in ("milk", "alive"):
             answer(called, json.dumps(message["result"]))
 

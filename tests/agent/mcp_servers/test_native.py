@@ -14,6 +14,7 @@ import pytest
 from agentd.agent.approval_rules import ApprovalPolicy, ApprovalRule, decide
 from agentd.agent.engine import ApprovalAnswer, EngineEvent, Question, ToolStarted, ToolUsed
 from agentd.agent.mcp_servers.directory import McpDirectory
+from agentd.agent.mcp_servers.toolset import LIST_RESOURCES
 from agentd.agent.mcp_servers.turn_tools import McpToolUse
 from agentd.agent.workspace_decisions import open_server_decisions
 from agentd.chats.approval import Approval
@@ -243,6 +244,15 @@ def test_resources_are_listed_and_read_by_tools(scene: Scene, supplier: Supplier
     (_, listed), (_, read) = list_used_tools(run(scene, TEA))
     assert "tea tea://menu" in listed and "green, black" in read
     assert [one.tool for one in scene.person.asked] == ["read_mcp_resource"]
+
+
+def test_resources_are_listed_although_another_server_fails(
+    scene: Scene, supplier: Supplier
+) -> None:
+    broken = {"name": "broken", "command": [sys.executable, str(HERE / "asking_server.py")]}
+    supplier.script(Call(LIST_RESOURCES, {}), Say("Green."))
+    ((_, listed),) = list_used_tools(run(scene, broken, TEA))
+    assert "broken says: no such list" in listed and "tea tea://menu" in listed
 
 
 class _Guest(Person):
