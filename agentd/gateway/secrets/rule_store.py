@@ -49,8 +49,9 @@ class SecretRuleStore:
     def __init__(self, layout: Layout, rules: WatchedFile[SecretRules]) -> None:
         self._path = layout.secret_rules
         self._rules = rules
-        nothing = list_rules(SecretRulesYml())
-        self.file = WatchedFile(self._path, self._list_entries, nothing)
+        self.built_in = list_rules(SecretRulesYml())
+        """The rules without a file."""
+        self.file = WatchedFile(self._path, self._list_entries, self.built_in)
         make = partial(
             NamedEntries[Any],
             self._path,

@@ -94,6 +94,11 @@ class ResourceEndpoints(ABC, Generic[E]):
     def render(self, entry: E) -> Any:
         """Return the view of a resource, with secrets masked."""
 
+    @property
+    def has_entries_of_file(self) -> bool:
+        """True if something of the resources' file is in force."""
+        return bool(self.listing.names)
+
     async def refresh(self) -> None:
         """Read the resources again if their file changed; by default the route has done so."""
 
@@ -112,7 +117,7 @@ class ResourceEndpoints(ABC, Generic[E]):
     async def list_page(self, call: Request) -> Response:
         """Return one page. ``Unavailable`` if nothing of the file is in force: it may have some."""
         await self.refresh()
-        if not self.listing.names:
+        if not self.has_entries_of_file:
             self._require_readable()
         found, after = self.listing.get_page(call)
         return Response(self.types.page(items=[self.render(one) for one in found], next=after))

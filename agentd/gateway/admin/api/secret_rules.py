@@ -69,6 +69,11 @@ class ManagedRules(ResourceStore[SecretRule], Protocol):
         """The rules as last read."""
         ...
 
+    @property
+    def built_in(self) -> tuple[SecretRule, ...]:
+        """The rules without a file."""
+        ...
+
     def read(self) -> Awaitable[tuple[SecretRule, ...]]:
         """Read all rules from the files."""
         ...
@@ -117,6 +122,11 @@ class SecretRuleEndpoints(ResourceEndpoints[SecretRule]):
         """Return the view of a rule."""
         return _to_view(entry)
 
+    @property
+    def has_entries_of_file(self) -> bool:
+        """True if a rule of the file, or a change of a built-in one, is in force."""
+        return self._rules.current != self._rules.built_in
+
     async def refresh(self) -> None:
         """Read the files of the rules."""
         await self._rules.read()
@@ -158,7 +168,6 @@ _DOCS = ResourceDocs(
     types=SecretRuleEndpoints.types,
     noun="secret_rule",
     list="List the secret rules, including built-in ones; values are masked.",
-    list_errors=(BadRequest,),  # the built-in rules are always known
     create="Create a rule: a regex (RE2) or an exact value; it applies from the next request on.",
     create_example={
         "id": "ticket",

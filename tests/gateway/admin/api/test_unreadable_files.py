@@ -64,7 +64,12 @@ def test_what_a_file_may_have_is_unavailable_while_it_is_not_in_force(
 
 
 @pytest.mark.parametrize(
-    ("file", "kind"), [*FOLLOWED, *((file, kind) for file, (kind, *_) in KEYS.items())]
+    ("file", "kind"),
+    [
+        *FOLLOWED,
+        ("secret_rules", "secret-rules"),
+        *((file, kind) for file, (kind, *_) in KEYS.items()),
+    ],
 )
 def test_a_list_is_not_empty_but_unavailable_if_its_file_was_invalid_at_the_start(
     setup: GatewaySetup, file: str, kind: str
