@@ -28,6 +28,7 @@ from agentd.gateway.channels.recent_times import RecentCallTimes
 from agentd.gateway.channels.routing import Router, find_preferred_dialects
 from agentd.gateway.channels.secrets import ChannelSecrets
 from agentd.gateway.channels.store import watch_channels
+from agentd.gateway.keys.model import AccessKey
 from agentd.gateway.keys.store import AccessKeyRepository
 from agentd.gateway.ledger.bodies import BodyStore
 from agentd.gateway.ledger.ledger import Ledger
@@ -211,7 +212,7 @@ class ModelGateway:
         self._tasks.start(build_rollups(self.ledger))
         self._tasks.start(refresh_prices_daily(self.prices))
         self._tasks.start(self.balances.run())
-        await self._note_start()
+        await _note_start(self, self._layout)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -230,16 +231,6 @@ class ModelGateway:
         await asyncio.to_thread(self.bodies.close)
         await asyncio.to_thread(self.log.close)
 
-    async def _note_start(self) -> None:
-        with contextlib.suppress(AgentdError):
-            if before := await asyncio.to_thread(read_daemon_info, self._layout):
-                text = f"The daemon that served since {before.since} ended without a stop;"
-                count = self.ledger.interrupted_calls
-                text = f"{text} {count} requests that were under way then are"
-                text = f"{text} booked as estimated, at all that was reserved for them"
-                self.log.add("warning", "broke_off", text)
-        self.log.add("info", "started", f"agentd {__version__} takes model requests")
-
     def _build_relay_services(self, keys: AccessKeyRepository) -> RelayServices:
         return RelayServices(
             models=self.get_models,
@@ -249,6 +240,7 @@ class ModelGateway:
             remember_secrets=self._save_hidden,
             mask_for_storage=self._redact_body,
             licence_problem=self._explain_unlicensed,
+            find_unread_file=partial(find_unread_file, self),
             is_still_valid=keys.is_still_valid,
             limits=self.meters.limit_request,
             count_models=self.model_spend.count_key,
@@ -280,7 +272,7 @@ class ModelGateway:
     def log_edit(self, file: WatchedFile[Any]) -> None:
         """Note that a file of the gateway was edited, and tell administrators."""
         if self._is_open:
-            self.incidents.on_config_changed(file.path, file.problems)
+            self.incidents.on_config_changed(file.path, file.problems, was_valid=file.was_valid)
             self._bus.publish(GatewayConfigUpdate(os.path.basename(file.path)))
 
     def publish_check_step(self, channel: str, step: CheckStep) -> None:
@@ -350,6 +342,33 @@ class ModelGateway:
     def _apply_rules(self) -> None:
         if self._masker:
             self._masker.rules = self.rules.current.with_values(self._own_secrets)
+
+
+async def _note_start(gateway: ModelGateway, layout: Layout) -> None:
+    """Note in the service log what a person should know of a start."""
+    for file in gateway.files:
+        if file.problems:
+            gateway.incidents.on_config_changed(file.path, file.problems, was_valid=False)
+    with contextlib.suppress(AgentdError):
+        if before := await asyncio.to_thread(read_daemon_info, layout):
+            text = f"The daemon that served since {before.since} ended without a stop;"
+            count = gateway.ledger.interrupted_calls
+            text = f"{text} {count} requests that were under way then are"
+            text = f"{text} booked as estimated, at all that was reserved for them"
+            gateway.log.add("warning", "broke_off", text)
+    gateway.log.add("info", "started", f"agentd {__version__} takes model requests")
+
+
+def find_unread_file(gateway: ModelGateway, key: AccessKey) -> str:
+    """Return what a request must not be relayed without: what hides its secrets or limits it.
+
+    A file that becomes invalid later leaves in force what it said before.
+    """
+    if gateway.settings.current.mask_secrets and not gateway.rules.was_valid:
+        return "The file of the rules for secrets"
+    if (key.owner or key.tags) and not gateway.budgets.was_valid:
+        return "The file of the budgets"
+    return ""
 
 
 def find_dialects(gateway: ModelGateway, name: str) -> tuple[ChannelDialect, ...]:

@@ -111,7 +111,8 @@ class FileContent(Generic[T]):
         self._requested, self._applied = 1, 0
         """The number of invalidations, and the number before the current value was read."""
         self._partial_since: float | None = -math.inf
-        self._was_valid = False
+        self.was_valid = False
+        """True once a version of the file was valid, or there was none."""
 
     @property
     def is_stale(self) -> bool:
@@ -172,7 +173,7 @@ class FileContent(Generic[T]):
             self._read_again_at = now + self.policy.retry_seconds
         self._applied, self.problems = reading.request, reading.problems
         if reading.value is not None:
-            self.value, self._was_valid = reading.value, True
+            self.value, self.was_valid = reading.value, True
         elif not self.policy.keeps_last_good:
             self.value = self._default
         if self.policy.keeps_last_good and self.problems != before[1]:
@@ -196,7 +197,7 @@ class FileContent(Generic[T]):
         for problem in self.problems:
             _log.warning("%s", problem)
         if self.problems:
-            valid = "what it said before" if self._was_valid else "the default"
+            valid = "what it said before" if self.was_valid else "the default"
             _log.warning("%s is not taken; %s stays in force", self.path, valid)
         else:
             _log.info("%s is in order again", self.path)
@@ -276,6 +277,14 @@ class WatchedFile(Generic[T]):
     def problems(self) -> tuple[ConfigProblem, ...]:
         """Why the file, or a part of it, as it is now is not in force; empty when all is."""
         return self._file.problems
+
+    @property
+    def was_valid(self) -> bool:
+        """True once a version of the file was valid, or there was none.
+
+        Before, ``current`` is the default, whatever the file may say.
+        """
+        return self._file.was_valid
 
     @property
     def is_stale(self) -> bool:

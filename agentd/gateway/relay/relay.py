@@ -112,6 +112,8 @@ class Relay:
         accounting.summary = _summarize(request)
         if problem := services.licence_problem():
             raise GatewayError("no_licence", problem)
+        if unread := services.find_unread_file(key):
+            raise GatewayError("server", f"{unread} cannot be read, so no request is relayed.")
         await self._recorder.require_ledger()
         if key.model_limits:
             await services.count_models(key)

@@ -125,10 +125,13 @@ class ServiceLogWriter:
             text = f'Access key "{key.name}" revoked or expired; its running requests were ended'
             self._notes.add("warning", "key_revoked", text, key=key.id)
 
-    def on_config_changed(self, path: str, problems: Sequence[ConfigProblem]) -> None:
+    def on_config_changed(
+        self, path: str, problems: Sequence[ConfigProblem], *, was_valid: bool = True
+    ) -> None:
         """Note that a configuration file was reloaded, or is invalid."""
         if problems:
-            text = f"{problems[0]}; the previous content stays in effect until it is fixed"
+            kept = "the previous content stays in effect" if was_valid else "nothing of it is known"
+            text = f"{problems[0]}; {kept} until it is fixed"
             self._notes.add("error", "config_invalid", text)
         else:
             self._notes.add("info", "config_reloaded", f"{path} was reloaded")

@@ -70,6 +70,8 @@ class RelayServices:
     """A body of a key, as it may be kept; also where nothing is hidden from suppliers."""
     licence_problem: Callable[[], str]
     """Why nothing may flow, with what to do; empty if it may."""
+    find_unread_file: Callable[[AccessKey], str]
+    """What a request of a key depends on and no start could read yet; empty: nothing."""
     is_still_valid: Callable[[AccessKey], bool]
     """A check whether work begun with a key may continue."""
     limits: Callable[[AccessKey, str], ApplicableLimits]
