@@ -8,7 +8,8 @@ from functools import partial
 
 from msgspec import Struct
 
-from agentd.gateway.limits.budgets import Budget, validate
+from agentd.core.errors import Conflict
+from agentd.gateway.limits.budgets import Budget, index_by_account, validate
 from agentd.storage import document
 from agentd.storage.layout import Layout
 from agentd.storage.watched_file import WatchedFile
@@ -40,9 +41,23 @@ def watch_budgets(layout: Layout, changed: Callable[[], None]) -> WatchedFile[Ma
     return WatchedFile(layout.budgets, partial(load, layout), nothing, changed)
 
 
-def open_entries(layout: Layout) -> NamedEntries[Budget]:
+class BudgetEntries(NamedEntries[Budget]):
+    """Edits of the file's budgets; no two are of the same owner or tag."""
+
+    def require_free(self, others: list[Budget], entry: Budget) -> None:
+        """Raise ``Conflict`` if another has the name, or is of the same owner or tag."""
+        super().require_free(others, entry)
+        known = index_by_account(others).get((entry.scope, entry.owner or entry.tag))
+        if known:
+            raise Conflict(
+                f'The budget "{known.name}" is of the same {entry.scope}.',
+                "Write all limits into one.",
+            )
+
+
+def open_entries(layout: Layout) -> BudgetEntries:
     """Return the editor of the file's budgets."""
-    return NamedEntries(layout.budgets, BudgetsYml, "budgets", _validate, "budget")
+    return BudgetEntries(layout.budgets, BudgetsYml, "budgets", _validate, "budget")
 
 
 class BudgetRepository(WatchedEntries[Budget]):

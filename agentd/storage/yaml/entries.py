@@ -63,7 +63,7 @@ class NamedEntries(Generic[E]):
         """Add an entry at the end."""
 
         def change(entries: list[E], text: YamlEditor) -> E:
-            self._require_free_name(entries, self._name(entry))
+            self.require_free(entries, entry)
             entries.append(entry)
             text.append_item((self._section,), to_plain(entry))
             return entry
@@ -75,7 +75,7 @@ class NamedEntries(Generic[E]):
 
         def change(entries: list[E], text: YamlEditor) -> Sequence[E]:
             for entry in added:
-                self._require_free_name(entries, self._name(entry))
+                self.require_free(entries, entry)
                 entries.append(entry)
             if added:
                 text.append_items((self._section,), [to_plain(entry) for entry in added])
@@ -89,8 +89,7 @@ class NamedEntries(Generic[E]):
         def change(entries: list[E], text: YamlEditor) -> E:
             number = self._find_index(entries, name)
             before, after = entries[number], revise(entries[number])
-            if self._name(after) != name:
-                self._require_free_name(entries, self._name(after))
+            self.require_free([*entries[:number], *entries[number + 1 :]], after)
             entries[number] = after
             self._write_fields(text, number, before, after)
             return after
@@ -102,7 +101,7 @@ class NamedEntries(Generic[E]):
 
         def change(entries: list[E], text: YamlEditor) -> E:
             made = revise(entries[self._find_index(entries, name)])
-            self._require_free_name(entries, self._name(made))
+            self.require_free(entries, made)
             entries.append(made)
             text.append_item((self._section,), to_plain(made))
             return made
@@ -165,13 +164,19 @@ class NamedEntries(Generic[E]):
                 text.remove_items((self._section,), gone)
             entries[:] = [one for number, one in enumerate(entries) if number not in gone]
             for entry in added:
-                self._require_free_name(entries, self._name(entry))
+                self.require_free(entries, entry)
                 entries.append(entry)
             if added:
                 text.append_items((self._section,), [to_plain(entry) for entry in added])
             return [*pairs.values(), *((None, entry) for entry in added)]
 
         return self._edit(change, dry_run, many=True)
+
+    def require_free(self, others: list[E], entry: E) -> None:
+        """Raise ``Conflict`` if one of the others has what an entry must have alone: its name."""
+        name = self._name(entry)
+        if any(self._name(other) == name for other in others):
+            raise Conflict(f'There is a {self._what} "{name[:100]}" already.')
 
     def _write_fields(self, text: YamlEditor, number: int, before: E, after: E) -> None:
         """Write the fields of an entry that differ."""
@@ -215,10 +220,6 @@ class NamedEntries(Generic[E]):
     def _get_entries(self, content: Any) -> tuple[E, ...]:
         entries: tuple[E, ...] = getattr(content, self._section) or ()
         return entries
-
-    def _require_free_name(self, entries: list[E], name: str) -> None:
-        if any(self._name(entry) == name for entry in entries):
-            raise Conflict(f'There is a {self._what} "{name[:100]}" already.')
 
     def _find_index(self, entries: list[E], name: str) -> int:
         names = [self._name(entry) for entry in entries]

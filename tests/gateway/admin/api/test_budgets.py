@@ -199,7 +199,6 @@ def test_budgets_are_changed_with_etag_dry_run_and_undo(
     [
         {"name": "b"},
         {"name": "b", "tag": "b", "owner": "b"},
-        {"name": "b", "tag": "a"},
         {"name": "b", "tag": "b", "limits": {"day": -1}},
         {"name": "b", "tag": "b", "warnAt": 1.5},
         {"name": "b", "tag": " b"},
@@ -211,6 +210,30 @@ def test_a_budget_that_is_not_valid_changes_nothing(
     manager.post(ALL, {"name": "a", "tag": "a"})
     assert manager.post(ALL, body).status == 400
     assert [one["name"] for one in manager.get(ALL)["items"]] == ["a"]
+
+
+def test_a_second_budget_of_a_tag_or_owner_conflicts_with_the_one_that_is_there(
+    manager: Client,
+) -> None:
+    manager.post(ALL, {"name": "a", "tag": "a"})
+    manager.post(ALL, {"name": "ann", "owner": "ann"})
+    for refused in (
+        manager.post(ALL, {"name": "b", "tag": "a"}),
+        manager.patch(f"{ALL}/ann", {"owner": "", "tag": "a"}),
+    ):
+        assert (refused.status, refused["error"]) == (409, "Conflict")
+        assert refused["message"] == 'The budget "a" is of the same tag.'
+    taken = manager.post(ALL, {"name": "b", "owner": "ann"})
+    assert (taken.status, taken["message"]) == (409, 'The budget "ann" is of the same owner.')
+    assert [(one["name"], one["owner"]) for one in manager.get(ALL)["items"]] == [
+        ("a", ""),
+        ("ann", "ann"),
+    ]
+    assert manager.patch(f"{ALL}/a", {"limits": {"day": 1}}).status == 200
+    assert manager.delete(f"{ALL}/a").status == 204
+    assert manager.post(ALL, {"name": "b", "tag": "a"}).status == 201
+    (change, *_) = manager.get("/api/agent/changes?action=delete")["items"]
+    assert manager.send("POST", f"/api/agent/changes/{change['number']}/undo").status == 409
 
 
 def test_a_budget_written_by_hand_holds_and_a_mistake_has_its_line(
