@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import os
 import socket
 import ssl
 from collections.abc import Callable, Iterable
@@ -36,6 +35,7 @@ from agentd.live.feed import Feed
 from agentd.live.hub import Hub
 from agentd.live.sse_api import EventStreamEndpoint
 from agentd.settings.model import Settings
+from agentd.system.ports import HOST_HELP, explain_unusable_host
 
 
 class LiveEvents(NamedTuple):
@@ -147,10 +147,11 @@ async def _start_local_server(stack: contextlib.AsyncExitStack, context: ServerC
 def _bind(settings: Settings) -> list[socket.socket]:
     try:
         return bind_sockets(settings.port, settings.host, reuse_port=False)
-    except OSError as error:
+    except OSError as error:  # also that the name of a host is not known
+        is_about_host = bool(explain_unusable_host(settings.host))
         raise Unavailable(
-            f"cannot listen on {settings.host}:{settings.port}: {os.strerror(error.errno or 0)}",
-            "Stop what listens there, or choose another --port.",
+            f"cannot listen on {settings.host}:{settings.port}: {error.strerror}",
+            HOST_HELP if is_about_host else "Stop what listens there, or choose another --port.",
         ) from error
 
 

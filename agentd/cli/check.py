@@ -41,11 +41,12 @@ from agentd.http.tls import load_tls_context
 from agentd.models import store as models_store
 from agentd.schedules import store as schedules_store
 from agentd.schedules.store import ProgressFile
-from agentd.settings.sources import describe_unused
+from agentd.settings.sources import describe_unused, read_settings_file
 from agentd.skills import store as skills_store
 from agentd.speech.store import load as load_speech
+from agentd.system.ports import HOST_HELP, explain_unusable_host
 from agentd.system.protected_paths import WORKTREES, explain_risky_workspace
-from agentd.workspace.job_store import load_builds, load_deployments
+from agentd.workspace.job_store import find_job_problems, load_builds, load_deployments
 
 if TYPE_CHECKING:
     from agentd.app.engine_trials import EngineTrial
@@ -132,6 +133,7 @@ def summarize(problems: int, not_ready: Iterable[str]) -> str:
 def _find_problems(args: argparse.Namespace) -> Iterable[ConfigProblem]:
     yield from collect_problems(lambda: resolve_config(args))
     yield from _find_tls_problems(args)
+    yield from _find_host_problems(args)
     try:
         layout = resolve_layout(args)
     except ConfigError:
@@ -155,6 +157,7 @@ def _find_problems(args: argparse.Namespace) -> Iterable[ConfigProblem]:
         yield from collect_problems(read)
     yield from find_insecure_paths(layout.state)
     yield from find_state_problems(layout)
+    yield from find_job_problems(layout)
     yield from find_corrupt_journals(layout)
 
 
@@ -165,6 +168,20 @@ def _find_tls_problems(args: argparse.Namespace) -> list[ConfigProblem]:
     except AgentdError:
         return []
     return collect_problems(lambda: load_tls_context(files.certificate, files.key)) if files else []
+
+
+def _find_host_problems(args: argparse.Namespace) -> Iterator[ConfigProblem]:
+    """Yield why a start could not listen on the host; its port may be in use by a daemon."""
+    try:
+        config = resolve_config(args)
+    except AgentdError:
+        return
+    host = config.settings.host
+    if why := explain_unusable_host(host):
+        file = config.layout.settings
+        _, source = config.overrides.from_cli_and_env.get("host", ("", file))
+        line = read_settings_file(file).lines.get("host", 0) if source == file else 0
+        yield ConfigProblem(source, line, f"host: cannot listen on {host}: {why}. {HOST_HELP}")
 
 
 def _inspect_engines(args: argparse.Namespace) -> list[EngineStatus]:

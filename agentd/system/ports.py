@@ -1,8 +1,10 @@
-"""Loopback ports: find a free one, and check which process listens on one."""
+"""Ports: find a free one, check which process listens on one, and what hosts have any."""
 
 import os
 import socket
 from contextlib import suppress
+
+HOST_HELP = "Set host to an address of this machine, such as 127.0.0.1, or to a name of it."
 
 _LISTENS = "0A"
 """The state LISTEN in ``/proc/net/tcp``."""
@@ -14,6 +16,27 @@ def find_free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
+
+
+def explain_unusable_host(host: str) -> str:
+    """Return why no port of a host can be listened on; empty if one can. Blocking.
+
+    One of several addresses suffices: machines without IPv6 may know ``localhost`` as ``::1``, too.
+    """
+    try:
+        found = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except OSError as error:
+        return error.strerror or str(error)
+    why = ""
+    for family, kind, protocol, _, address in found:
+        try:
+            with socket.socket(family, kind, protocol) as probe:
+                probe.bind(address)
+        except OSError as error:
+            why = error.strerror or str(error)
+        else:
+            return ""
+    return why
 
 
 def listens(pid: int, port: int) -> bool:

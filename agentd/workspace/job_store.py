@@ -5,6 +5,7 @@ The formats are specified in ``state/README.md``. Everything here blocks.
 
 import logging
 import os
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from threading import Lock
 from typing import TypeVar
@@ -173,38 +174,72 @@ class AutofixFile:
 K = TypeVar("K", BuildJson, DeploymentJson, AutofixJson)
 
 
+def find_job_problems(layout: Layout) -> Iterator[ConfigProblem]:
+    """Yield why files of builds, deployments and autofix would be passed over by a start."""
+    builds = map(layout.get_build_result_path, _list_folders(layout.builds))
+    deployments = map(layout.get_deployment_path, _list_folders(layout.deployments))
+    yield from _find_problems(builds, BuildJson, "the build's last result is lost")
+    yield from _find_problems(
+        deployments, DeploymentJson, "a program that it started is not found again: end it yourself"
+    )
+    yield from _find_problems([layout.autofix], AutofixJson, "no build is fixed automatically")
+
+
+def _find_problems(paths: Iterable[str], kind: type[K], outcome: str) -> Iterator[ConfigProblem]:
+    for path in paths:
+        try:
+            _read(path, kind)
+        except ConfigError as error:
+            for one in error.problems:
+                yield ConfigProblem(one.where, one.line, f"{one.what}: {outcome}")
+        except AgentdError as error:
+            yield ConfigProblem(path, 0, error.message)
+
+
 def _store(path: str, value: Struct) -> None:
     replace_document(path, msgspec.json.encode(value) + b"\n")
 
 
 def _load(path: str, kind: type[K]) -> K | None:
     try:
-        found = read_document(path, _LIMIT)
-        if found is None:
-            return None
-        value = msgspec.json.decode(found.data, type=kind)
-        if value.format > FORMAT:
-            what = f"is format {value.format}; this version of agentd reads up to {FORMAT}"
-            raise ConfigError([ConfigProblem(path, 1, what)])
-    except (AgentdError, msgspec.DecodeError, UnicodeDecodeError) as error:
-        log.error("%s is passed over: %s", path, error)
+        return _read(path, kind)
+    except AgentdError as error:
+        log.error("%s; it is passed over", error)
         return None
+
+
+def _read(path: str, kind: type[K]) -> K | None:
+    """Return the content of a file, if there is one. Raises ``ConfigError`` or ``Unavailable``."""
+    found = read_document(path, _LIMIT)
+    if found is None:
+        return None
+    try:
+        value = msgspec.json.decode(found.data, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ConfigError([ConfigProblem(path, 1, f"is damaged ({error})")]) from error
+    if value.format > FORMAT:
+        what = f"is format {value.format}; this version of agentd reads up to {FORMAT}"
+        raise ConfigError([ConfigProblem(path, 1, what)])
     return value
 
 
 def _list_names(folder: str) -> list[str]:
     """List jobs that have a folder here; remove files that a crash left half written."""
-    try:
-        with os.scandir(folder) as entries:
-            names = sorted(one.name for one in entries if NAME.fullmatch(one.name) and one.is_dir())
-    except FileNotFoundError:
-        return []
-    except OSError as error:
-        log.error("%s is passed over: %s", folder, error.strerror)
-        return []
+    names = _list_folders(folder)
     for name in names:
         with suppress(OSError):  # what cannot be read is told with its file
             for file in os.listdir(os.path.join(folder, name)):
                 if file.startswith(TEMPORARY_PREFIX):
                     os.unlink(os.path.join(folder, name, file))
     return names
+
+
+def _list_folders(folder: str) -> list[str]:
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(one.name for one in entries if NAME.fullmatch(one.name) and one.is_dir())
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        log.error("%s is passed over: %s", folder, error.strerror)
+        return []

@@ -353,3 +353,29 @@ def test_the_readme_lists_every_setting_with_its_default():
     for name, default, description in iter_documented():
         written = init._render_default(default)
         assert f"| `{name}` | `{written}` | {description} |" in readme
+
+
+def test_a_host_on_which_no_start_could_listen_is_told_with_its_line(capsys, folder, monkeypatch):
+    (folder / "config").mkdir()
+    (folder / "config" / "agentd.yml").write_text("port: 0\nhost: no-such-host.invalid\n")
+    assert main(["check"]) == 1
+    (line,) = capsys.readouterr().out.replace(str(folder), "").splitlines()
+    assert line.startswith("/config/agentd.yml:2: host: cannot listen on no-such-host.invalid: ")
+    monkeypatch.setenv("AGENTD_HOST", "192.0.2.7")  # of nobody (RFC 5737)
+    assert main(["check"]) == 1
+    (line,) = capsys.readouterr().out.splitlines()
+    assert line.startswith("AGENTD_HOST: host: cannot listen on 192.0.2.7: ")
+    assert main(["check", "--host", "localhost"]) == 0
+
+
+def test_files_of_builds_and_deployments_that_a_start_passes_over_are_told(capsys, folder):
+    damaged = ["builds/app/result.json", "deployments/web/deployment.json", "autofix.json"]
+    for name in damaged:
+        path = folder / "state" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text('{"format": 1')
+    (folder / "state").chmod(0o700)
+    assert main(["check"]) == 1
+    lines = capsys.readouterr().out.replace(str(folder / "state"), "").splitlines()
+    assert [line.split(": ")[0] for line in lines] == [f"/{name}:1" for name in damaged]
+    assert "is not found again" in lines[1]
