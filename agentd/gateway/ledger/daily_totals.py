@@ -263,6 +263,9 @@ class DailyTotals:
         if cell not in self._unmerged:
             self._unmerged[cell] = create_figures()
         self._unmerged[cell].add_record(entry)
+        for one in entry.failed_tries:
+            if one.cost:
+                self._move_cost(one.cost, cell, cell._replace(channel=one.channel))
         spent = self.quarters.setdefault(get_quarter(entry.at), {})
         for account in list_accounts(entry):
             if account not in spent:
@@ -278,6 +281,14 @@ class DailyTotals:
             self._unmerged[cell] = figures.copy()
         else:
             known.add(figures)
+
+    def _move_cost(self, cost: Decimal, cell: Cell, other: Cell) -> None:
+        """Count the cost of a call that was given up for its own channel, which got no request."""
+        if other not in self._unmerged:
+            self._unmerged[other] = create_figures()
+        for one, amount in ((cell, cost.copy_negate()), (other, cost)):
+            totals = self._unmerged[one].totals
+            totals.cost = add_amounts(totals.cost, amount)
 
     def _format_slot(self, at: Timestamp) -> str:
         if self.slot == 60:

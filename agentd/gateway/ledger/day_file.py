@@ -77,6 +77,11 @@ def check_amounts(entry: RequestRecord) -> None:
     counts = entry.received, entry.sent, *entry.hidden.values(), *structs.astuple(entry.usage)
     if entry.cost < 0 or min(counts) < 0:
         raise ChecksumMismatch("an amount is negative")
+    for one in entry.failed_tries:
+        if not one.cost.is_finite() or not 0 <= one.cost <= entry.cost:
+            raise ChecksumMismatch("the cost of a failed call is not a part of the cost")
+        if min(structs.astuple(one.usage)) < 0:
+            raise ChecksumMismatch("an amount is negative")
 
 
 def read_records(

@@ -45,6 +45,14 @@ class FailedTry(Struct, frozen=True, omit_defaults=True):
     """Milliseconds until it failed."""
     model: str = ""
     """Name of the fallback model that was tried; empty: the requested one."""
+    supplier_model: str = ""
+    """The supplier's name for the model, if the call was given up; else empty."""
+    tier: str = ""
+    """Requested service tier of a call that was given up; empty: the default tier."""
+    usage: Usage = NO_USAGE
+    """Tokens that its supplier may charge for, as it was given up: all that was reserved for it."""
+    cost: Decimal = Decimal(0)
+    """What these cost in USD, as part of the request's cost."""
 
 
 class EarlierPrice(Struct, frozen=True, omit_defaults=True):
@@ -56,6 +64,8 @@ class EarlierPrice(Struct, frozen=True, omit_defaults=True):
     was: Decimal | None = None
     priced: str = ""
     estimated: bool = False
+    tries: tuple[Decimal, ...] = ()
+    """Costs of the ``failed_tries``; empty: none of them is charged."""
 
 
 class RequestRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -79,7 +89,8 @@ class RequestRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Name of the model, as in the request."""
     channel: str = ""
     """The channel that answered, or the last one that was tried; empty: none. Where a call was
-    given up, and no channel after it could be called, that of the call, as its cost is recorded."""
+    given up, and no channel after it could be called, that of the call, as its cost is recorded.
+    If one was called, the cost of the call is in ``failed_tries``."""
     supplier_model: str = ""
     """The supplier's name for the model."""
     fallback: str = ""
@@ -99,9 +110,10 @@ class RequestRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     error: str = ""
     """Kind of error, such as ``rate_limit`` or ``limit_day``; empty: none."""
     usage: Usage = NO_USAGE
-    """Token counts; each token is counted in exactly one bucket."""
+    """Token counts; each token is counted in exactly one bucket. Without those of the calls that
+    were given up before."""
     cost: Decimal = Decimal(0)
-    """Exact cost in USD, as counted against the limits."""
+    """Exact cost in USD, as counted against the limits. With that of the calls given up before."""
     was: Decimal | None = None
     """The original cost, if the request was repriced since."""
     priced: str = ""
@@ -118,6 +130,11 @@ class RequestRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Size of the response body in bytes."""
     hidden: dict[str, int] = {}
     """Number of secrets found in new text, by rule id."""
+
+    @property
+    def given_up_cost(self) -> Decimal:
+        """The part of the cost that calls take which were given up before another one."""
+        return sum_amounts(one.cost for one in self.failed_tries)
 
 
 class PendingCall(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -141,11 +158,12 @@ class PendingCall(Struct, frozen=True, kw_only=True, omit_defaults=True):
     fallback: str = ""
     tier: str = ""
     tries: int = 0
+    failed_tries: tuple[FailedTry, ...] = ()
     stream: bool = False
     usage: Usage = NO_USAGE
     """All reserved tokens, in the most expensive buckets."""
     cost: Decimal = Decimal(0)
-    """The whole reserved amount."""
+    """The whole reserved amount, and what calls that were given up before cost."""
     priced: str = ""
     received: int = 0
     hidden: dict[str, int] = {}
@@ -166,6 +184,7 @@ class PendingCall(Struct, frozen=True, kw_only=True, omit_defaults=True):
             fallback=self.fallback,
             tier=self.tier,
             tries=self.tries,
+            failed_tries=self.failed_tries,
             stream=self.stream,
             status=500,
             outcome="broken",

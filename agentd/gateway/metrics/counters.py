@@ -8,6 +8,7 @@ counted without its model.
 from bisect import bisect_left
 from collections.abc import Iterable
 from copy import copy
+from decimal import Decimal
 from typing import NamedTuple
 
 from msgspec import Struct, field
@@ -16,6 +17,7 @@ from agentd.gateway.ledger.daily_totals import RequestTotals
 from agentd.gateway.ledger.record import Outcome, RequestRecord
 from agentd.gateway.limits.budgets import BudgetScope
 from agentd.gateway.limits.spend_by_quarter_hour import KeySpend
+from agentd.llm.price import add_amounts
 
 MAX_GROUPS = 500
 """The most pairs of model and channel that are counted apart."""
@@ -82,6 +84,10 @@ class RouteCounts(Struct):
         if record.outcome == "ok":
             self.duration.add(record.timings.total)
 
+    def add_cost(self, cost: Decimal) -> None:
+        """Count USD of no request, as of a call that was given up; less than 0: take it away."""
+        self.totals.cost = add_amounts(self.totals.cost, cost)
+
     def copy(self) -> "RouteCounts":
         """Return the same, which does not change any more."""
         return RouteCounts(
@@ -111,13 +117,12 @@ class RequestCounters:
     def add_record(self, record: RequestRecord) -> None:
         """Count a recorded request."""
         place = (record.model, record.channel) if record.channel else ("", "")
-        group = self._groups.get(place)
-        if group is None:
-            if len(self._groups) >= MAX_GROUPS:
-                place = OTHER, OTHER
-            group = self._groups.setdefault(place, RouteCounts())
+        group = self._get_group(place)
         group.add_record(record)
         for failed in record.failed_tries:
+            if failed.cost:  # of its own channel, not of the one that answered
+                group.add_cost(failed.cost.copy_negate())
+                self._get_group((record.model, failed.channel)).add_cost(failed.cost)
             call = failed.channel, failed.error
             if call not in self._failed_tries and len(self._failed_tries) >= MAX_GROUPS:
                 call = OTHER, failed.error
@@ -137,6 +142,14 @@ class RequestCounters:
             for name, spent in sorted(names.items())
         }
         return RequestCounts(groups, dict(sorted(self._failed_tries.items())), shared)
+
+    def _get_group(self, place: tuple[str, str]) -> RouteCounts:
+        group = self._groups.get(place)
+        if group is None:
+            if len(self._groups) >= MAX_GROUPS:
+                place = OTHER, OTHER
+            group = self._groups.setdefault(place, RouteCounts())
+        return group
 
     def _add_shared(self, scope: BudgetScope, names: Iterable[str], record: RequestRecord) -> None:
         known, counted = self._shared[scope], set[str]()

@@ -10,9 +10,16 @@ from typing import TypeAlias
 
 from msgspec import Struct, structs
 
-from agentd.gateway.ledger.record import EarlierPrice, RequestRecord
+from agentd.gateway.ledger.record import EarlierPrice, FailedTry, RequestRecord
 from agentd.gateway.pricing.bounds import compute_version
-from agentd.llm.price import NO_USAGE, Prices, add_amounts, compute_cost, find_assumed_buckets
+from agentd.llm.price import (
+    NO_USAGE,
+    Prices,
+    add_amounts,
+    compute_cost,
+    find_assumed_buckets,
+    sum_amounts,
+)
 from agentd.models.gateway_model import GatewayModel
 
 PricesOf: TypeAlias = Callable[[RequestRecord], tuple[Prices | None, str]]
@@ -80,24 +87,43 @@ def reprice(
 
     Estimated records stay marked: it is unknown whether the usage or the price was estimated.
     """
-    if entry.usage == NO_USAGE:
+    charged = any(one.usage != NO_USAGE for one in entry.failed_tries)
+    if entry.usage == NO_USAGE and not charged:
         return entry
-    prices, version = find_prices(entry)
-    now = entry
+    tries = tuple(_reprice_try(one, entry, find_prices) for one in entry.failed_tries)
+    own = add_amounts(entry.cost, entry.given_up_cost.copy_negate())
+    prices, version = find_prices(entry) if entry.usage != NO_USAGE else (None, "")
+    now = structs.replace(entry, failed_tries=tries)
     if prices:
-        first = entry.cost if entry.was is None else entry.was
-        repriced = compute_cost(entry.usage, prices)
-        now = structs.replace(
-            entry,
-            cost=repriced,
-            was=None if repriced == first else first,
-            priced=version,
-            estimated=entry.estimated or bool(find_assumed_buckets(entry.usage, prices)),
-        )
-        if now != entry:
-            now = structs.replace(now, earlier=_keep_price(entry, change) if change else None)
-    difference.add_request(entry, now, known=prices is not None)
+        own = compute_cost(entry.usage, prices)
+        estimated = entry.estimated or bool(find_assumed_buckets(entry.usage, prices))
+        now = structs.replace(now, priced=version, estimated=estimated)
+    first = entry.cost if entry.was is None else entry.was
+    repriced = sum_amounts((own, now.given_up_cost))
+    now = structs.replace(now, cost=repriced, was=None if repriced == first else first)
+    if now == entry:
+        now = entry
+    else:
+        now = structs.replace(now, earlier=_keep_price(entry, change) if change else None)
+    known = prices is not None or entry.usage == NO_USAGE
+    difference.add_request(entry, now, known=known)
     return now
+
+
+def _reprice_try(one: FailedTry, entry: RequestRecord, find_prices: PricesOf) -> FailedTry:
+    """Return a failed try of a request at these prices; most cost nothing."""
+    if one.usage == NO_USAGE:
+        return one
+    prices, _ = find_prices(
+        structs.replace(
+            entry,
+            channel=one.channel,
+            supplier_model=one.supplier_model,
+            fallback=one.model,
+            tier=one.tier,
+        )
+    )
+    return structs.replace(one, cost=compute_cost(one.usage, prices)) if prices else one
 
 
 def restore_price(
@@ -110,8 +136,11 @@ def restore_price(
     before = entry.earlier
     if before is None or before.change != undone:
         return entry
+    tries = zip(entry.failed_tries, before.tries, strict=False)
     now = structs.replace(
         entry,
+        failed_tries=tuple(structs.replace(one, cost=cost) for one, cost in tries)
+        or entry.failed_tries,
         cost=before.cost,
         was=before.was,
         priced=before.priced,
@@ -123,4 +152,6 @@ def restore_price(
 
 
 def _keep_price(entry: RequestRecord, change: int) -> EarlierPrice:
-    return EarlierPrice(change, entry.cost, entry.was, entry.priced, entry.estimated)
+    charged = any(one.usage != NO_USAGE for one in entry.failed_tries)
+    tries = tuple(one.cost for one in entry.failed_tries) if charged else ()
+    return EarlierPrice(change, entry.cost, entry.was, entry.priced, entry.estimated, tries)

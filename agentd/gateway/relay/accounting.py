@@ -22,11 +22,12 @@ from agentd.gateway.pricing.bounds import (
     compute_recorded_cost,
     compute_worst_case_usage,
 )
+from agentd.gateway.relay.failed_tries import FailedTries, charge_try
 from agentd.gateway.relay.request import GatewayRequest
 from agentd.gateway.relay.token_estimate import OutputTokenEstimator
 from agentd.llm.dialects.caller import RequestSummary
 from agentd.llm.dialects.service_tier import mentions_paid_tools
-from agentd.llm.price import NO_USAGE, Usage
+from agentd.llm.price import NO_USAGE, Usage, add_amounts, sum_amounts
 
 
 class ReservedCall(Struct, frozen=True):
@@ -99,6 +100,8 @@ class RequestAccounting:
         """True if the record was made: exactly one for each request."""
         self.trace_headers: Mapping[str, str] = {}
         """Headers that tell the next supplier of the request's trace."""
+        self.failed_tries = FailedTries()
+        """The calls that brought no reply."""
         self._request = request
         self._clock = clock
         self._began = clock.monotonic()
@@ -106,7 +109,6 @@ class RequestAccounting:
         self._abandoned_candidate: Candidate | None = None
         """The channel of the abandoned call, while no other is called."""
         self._attempts = 0
-        self._failed_tries: list[FailedTry] = []
         self._attempt_began = 0.0
         self._usage: Usage | None = None
         self._is_final = False
@@ -144,18 +146,28 @@ class RequestAccounting:
         self._attempt_began = self._clock.monotonic()
         self._reached["ready"] = self._attempt_began
 
-    def on_call(self) -> None:
-        """Note that the channel is called now, and may charge for it."""
-        self.supplier_called, self.abandoned = True, False
+    def charge_given_up_call(self) -> None:
+        """Count the call that was given up before: it and the one that follows may be charged."""
+        self.failed_tries.charge_given_up()
+        self.supplier_called = self.abandoned = False
         self._abandoned_candidate = None
 
     def on_failed_attempt(self, error: str) -> None:
         """Note that the channel that was called last brought no reply."""
-        if self._candidate:
-            spent = (self._clock.monotonic() - self._attempt_began) * 1000
-            name = self._candidate.channel.name
-            fallback = self._get_fallback(self._candidate)
-            self._failed_tries.append(FailedTry(name, error, round(spent, 2), fallback))
+        candidate = self._candidate
+        if candidate is None:
+            return
+        spent = round((self._clock.monotonic() - self._attempt_began) * 1000, 2)
+        name, fallback = candidate.channel.name, self._get_fallback(candidate)
+        failed = FailedTry(name, error, spent, fallback)
+        reserved = self.reserved_calls.get(candidate.route_id)
+        if not self.abandoned or self._abandoned_candidate or reserved is None:
+            self.failed_tries.add(failed)
+            return
+        tier = self.summary.service_tier if candidate.is_passthrough else ""
+        named = structs.replace(failed, supplier_model=candidate.supplier_model, tier=tier)
+        out = reserved.output_tokens
+        self.failed_tries.add(failed, charge_try(named, reserved.pricing, self.input_tokens, out))
 
     def set_usage(self, usage: Usage | None, *, final: bool) -> None:
         """Set the supplier's usage; ``final``: the reply is complete, so it will not change."""
@@ -193,7 +205,7 @@ class RequestAccounting:
         request, summary, candidate = self._request, self.summary, self._candidate
         if candidate is None or not self.reserved_calls:
             return None
-        reserved = self.reserved_calls[candidate.route_id]
+        reserved, charged = self.reserved_calls[candidate.route_id], self.failed_tries.charged
         return PendingCall(
             begun=self._clock.now(),
             id=request.id,
@@ -208,11 +220,12 @@ class RequestAccounting:
             fallback=self._get_fallback(candidate),
             tier=summary.service_tier if candidate.is_passthrough else "",
             tries=self._attempts,
+            failed_tries=self.failed_tries.recorded if charged.tokens else (),
             stream=summary.stream,
             usage=compute_worst_case_usage(
                 reserved.pricing, NO_USAGE, self.input_tokens, reserved.output_tokens
             ),
-            cost=reserved.upper,
+            cost=add_amounts(reserved.upper, charged.cost),
             priced=reserved.pricing.version,
             received=len(request.body),
             hidden=dict(self.masked_counts),
@@ -224,9 +237,13 @@ class RequestAccounting:
         self.is_closed = True
         self.mark_stage("total")
         cost, usage = self._compute_cost(outcome)
-        at = self._clock.now()
+        tokens, at = usage.total_input + usage.total_output, self._clock.now()
+        charged = self.failed_tries.charged
+        if charged.tokens:
+            together = sum_amounts((cost.cost, charged.cost))
+            cost = structs.replace(cost, cost=together, estimated=True)
         if self.limits:
-            self.limits.settle(cost.cost, usage.total_input + usage.total_output, at)
+            self.limits.settle(cost.cost, tokens + charged.tokens, at)
         return self._make_record(outcome, status, error, cost, usage, at)
 
     def _make_record(
@@ -253,7 +270,7 @@ class RequestAccounting:
             fallback=self._get_fallback(candidate),
             tier=summary.service_tier if candidate and candidate.is_passthrough else "",
             tries=self._attempts,
-            failed_tries=tuple(self._failed_tries),
+            failed_tries=self.failed_tries.recorded,
             stream=summary.stream,
             status=status,
             outcome=outcome,

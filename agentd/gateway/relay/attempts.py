@@ -115,8 +115,9 @@ class UpstreamAttempts:
         if accounting.trace_headers:
             headers = merge_headers(request.headers, accounting.trace_headers)
             request = structs.replace(request, headers=headers)
+        accounting.charge_given_up_call()
         await self._recorder.mark_pending(accounting)
-        accounting.on_call()
+        accounting.supplier_called = True
         try:
             response = await upstream.open(request)
             accounting.mark_stage("head")

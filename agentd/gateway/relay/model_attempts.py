@@ -12,6 +12,7 @@ from agentd.core.errors import AgentdError, BadRequest, Unavailable
 from agentd.gateway.channels.failures import FALLBACK_FAILURES, KEY_FAILURES, Failure
 from agentd.gateway.channels.fallbacks import list_next
 from agentd.gateway.channels.routing import Candidate
+from agentd.gateway.limits.spend import OverLimit
 from agentd.gateway.pricing.bounds import (
     Pricing,
     choose_output_limit,
@@ -30,6 +31,7 @@ from agentd.gateway.relay.upstream_call import UpstreamCall
 from agentd.gateway.secrets.masker import MaskedRequest
 from agentd.gateway.settings.model import GatewaySettings
 from agentd.llm.dialects import openai_embeddings, token_estimate
+from agentd.llm.price import add_amounts
 from agentd.models.gateway_model import GatewayModel
 
 log = logging.getLogger(__name__)
@@ -183,8 +185,12 @@ class ModelAttempts:
             )
             for place, pricing in pricings.items()
         }
-        upper = max(call.upper for call in calls.values())
-        limits.reserve(upper, input_tokens + output_tokens)
+        upper, given_up = (
+            max(call.upper for call in calls.values()),
+            accounting.failed_tries.given_up,
+        )
+        tokens = given_up.tokens + input_tokens + output_tokens
+        limits.reserve(add_amounts(given_up.cost, upper), tokens)
         accounting.reserved_calls |= calls
 
     async def _try_candidates(
@@ -202,6 +208,12 @@ class ModelAttempts:
         for candidate in router.iter_attempts(candidates):
             if given_up and candidate.route_id == given_up:
                 continue  # its other keys would meet the same
+            try:
+                _reserve_further_call(accounting, candidate)
+            except OverLimit as error:
+                name = candidate.channel.name
+                log.info("request %s: no call of %s: %s", call.request.id, name, error.message)
+                continue
             drains = candidate.channel.on_leave == "drain"
             ask = self._attempts.ask_and_drain if drains else self._attempts.ask
             try:
@@ -236,6 +248,15 @@ class ModelAttempts:
         accounting.bytes_sent = len(failure.raw.body)
         await self._recorder.record(accounting, "failed", failure.raw.status, failure.kind)
         return failure.raw
+
+
+def _reserve_further_call(accounting: RequestAccounting, candidate: Candidate) -> None:
+    """Reserve what a call can cost beside those that were given up. Raises ``OverLimit``."""
+    given_up, limits = accounting.failed_tries.given_up, accounting.limits
+    if limits and given_up.tokens:
+        reserved = accounting.reserved_calls[candidate.route_id]
+        tokens = given_up.tokens + accounting.input_tokens + reserved.output_tokens
+        limits.reserve(add_amounts(given_up.cost, reserved.upper), tokens)
 
 
 def _get_kind(failure: _Failure) -> Failure:

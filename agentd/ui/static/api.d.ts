@@ -1006,6 +1006,10 @@ export type FailedTryView = {
   error: string;
   ms: number;
   model: string;
+  supplierModel: string;
+  tier: string;
+  usage: UsageView;
+  cost: number;
 };
 
 export type FileContentView = {

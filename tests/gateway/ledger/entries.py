@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from agentd.core.clock import format_iso
-from agentd.gateway.ledger.record import RequestRecord, Timings
+from agentd.gateway.ledger.record import FailedTry, RequestRecord, Timings
 from agentd.llm.price import Usage
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
@@ -32,8 +32,13 @@ def build_record(
 
 
 def _build_record_at(number: int, seconds: int, **more: Any) -> RequestRecord:
-    return build_record(number, format_iso(BEGIN + timedelta(seconds=seconds)), **more)
+    if not more["channel"]:
+        more["failed_tries"] = ()
+    cost = sum((one.cost for one in more["failed_tries"]), start=more.pop("cost"))
+    return build_record(number, format_iso(BEGIN + timedelta(seconds=seconds)), cost=cost, **more)
 
+
+_GIVEN_UP = FailedTry("two", "unreachable", usage=Usage(input=7), cost=Decimal("0.125"))
 
 _COUNTS = st.integers(0, 10**6)
 
@@ -48,6 +53,7 @@ ENTRIES = st.lists(
         tags=st.sampled_from([(), ("nightly",), ("nightly", "ann")]),
         model=st.sampled_from(["", "large", "small"]),
         channel=st.sampled_from(["", "one", "two"]),
+        failed_tries=st.sampled_from([(), (FailedTry("one", "server"), _GIVEN_UP)]),
         stream=st.booleans(),
         outcome=st.sampled_from(["ok", "refused", "failed", "broken", "left"]),
         error=st.sampled_from(["", "rate_limit", "limit_day"]),

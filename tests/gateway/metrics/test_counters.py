@@ -1,6 +1,7 @@
 """Counters add up to what the reports say, and no caller can make them grow without bound."""
 
 from collections import Counter
+from decimal import Decimal
 from itertools import count
 
 from hypothesis import given
@@ -15,6 +16,7 @@ from agentd.gateway.metrics.counters import (
     DurationCounts,
     RequestCounters,
 )
+from agentd.llm.price import Usage
 from tests.gateway.ledger.entries import ENTRIES, build_record
 
 
@@ -45,7 +47,7 @@ def test_each_group_has_the_requests_of_its_model_and_channel(records):
     expected = Counter(
         (record.model, record.channel) if record.channel else ("", "") for record in records
     )
-    assert {place: one.totals.requests for place, one in groups.items()} == expected
+    assert Counter({place: one.totals.requests for place, one in groups.items()}) == expected
 
 
 def test_models_that_callers_make_up_are_not_kept():
@@ -98,6 +100,16 @@ def test_failed_tries_are_counted_by_channel_and_error():
         build_record(1, failed_tries=tries), build_record(2, failed_tries=tries[:1])
     ).failed_tries
     assert found == {("one", "rate_limit"): 2, ("two", "unreachable"): 1}
+
+
+def test_what_a_call_costs_that_was_given_up_is_counted_for_its_own_channel():
+    tries = (FailedTry("two", "unreachable", usage=Usage(input=9), cost=Decimal("0.2")),)
+    groups = count_records(build_record(1, failed_tries=tries, cost=Decimal("0.25"))).groups
+    assert {place: one.totals.cost for place, one in groups.items()} == {
+        ("large", "one"): Decimal("0.05"),
+        ("large", "two"): Decimal("0.2"),
+    }
+    assert groups["large", "two"].totals.requests == 0
 
 
 def test_failed_tries_of_many_channels_have_a_bound():

@@ -100,7 +100,8 @@ function tries(one) {
   const total = one.timings.total - one.timings.ready;
   return el("ul", { class: "way" },
     failed.map((attempt) => el("li", null, dot("bad"),
-      el("span", null, el("bdi", null, attempt.channel), ofFallback(attempt.model), " ", el("small", null, attempt.error)),
+      el("span", null, el("bdi", null, attempt.channel), ofFallback(attempt.model), " ", el("small", null, attempt.error,
+        attempt.cost ? `; given up, up to ${usd(attempt.cost)}` : null)),
       el("span", { class: "num" }, shortSeconds(attempt.ms / 1000)))),
     last ? el("li", null, dot(one.outcome === "ok" ? "good" : one.outcome === "left" ? "need" : "bad"),
       el("span", null, el("bdi", null, one.channel), ofFallback(one.fallback), " ",
@@ -142,14 +143,20 @@ function waterfall(one) {
 /** @param {Recorded} one @param {Detail["costs"]} costs */
 function prices(one, costs) {
   const used = Object.entries(one.usage).filter(([, tokens]) => tokens > 0);
-  if (!used.length) return el("p", { class: "quiet" }, "No tokens were counted.");
+  const givenUp = one.failedTries.filter((attempt) => attempt.cost);
+  if (!used.length && !givenUp.length) return el("p", { class: "quiet" }, "No tokens were counted.");
+  const tokens = [one, ...givenUp].reduce((sum, call) => sum + inputOf(call) + outputOf(call), 0);
   return el("div", { class: "loaded" },
-    el("dl", { class: "kv" }, used.map(([bucket, tokens]) => {
+    el("dl", { class: "kv" }, used.map(([bucket, many]) => {
       const cost = costs.find((line) => line.bucket === bucket)?.cost;
-      return [el("dt", null, BUCKETS[bucket] ?? bucket), el("dd", null, `${count(tokens)}${cost === undefined ? "" : ` · ${usd(cost)}`}`)];
-    }).flat(), el("dt", null, el("b", null, "All")),
-    el("dd", null, `${count(inputOf(one) + outputOf(one))} · `, el("b", null, usd(one.cost)))),
-    costs.length || !one.cost ? null : el("p", { class: "quiet" }, "The prices have changed since, so the cost of each kind is unknown."));
+      return [el("dt", null, BUCKETS[bucket] ?? bucket), el("dd", null, `${count(many)}${cost === undefined ? "" : ` · ${usd(cost)}`}`)];
+    }).flat(), givenUp.map((attempt) => [
+      el("dt", null, "Given up: ", el("bdi", null, attempt.channel)),
+      el("dd", null, `${count(inputOf(attempt) + outputOf(attempt))} · ${usd(attempt.cost)}`)]).flat(),
+    el("dt", null, el("b", null, "All")),
+    el("dd", null, `${count(tokens)} · `, el("b", null, usd(one.cost)))),
+    costs.length || !used.length || !one.cost ? null
+      : el("p", { class: "quiet" }, "The prices have changed since, so the cost of each kind is unknown."));
 }
 
 /**

@@ -9,7 +9,8 @@ import { now } from "../core/time.js";
  * @typedef {{ input: number, cacheRead: number, cacheWrite: number, cacheWrite1H: number, output: number, reasoning: number }} Usage
  * @typedef {{ id: string, at: string, key: string, keyName: string, owner: string, tags: string[], endpoint: string, model: string,
  *   channel: string, supplierModel: string, fallback: string, tier: string, tries: number,
- *   failedTries: { channel: string, error: string, ms: number, model: string }[], stream: boolean, status: number,
+ *   failedTries: { channel: string, error: string, ms: number, model: string, usage: Usage, cost: number }[],
+ *   stream: boolean, status: number,
  *   outcome: string, error: string, usage: Usage, cost: number, was: number | null, priced: string, estimated: boolean,
  *   timings: { ready: number, head: number, first: number, total: number }, received: number, sent: number,
  *   hidden: Record<string, number> }} Recorded
@@ -31,12 +32,12 @@ const MOST_READS = 40;
 /** How much longer to rest than the last look for new requests took. */
 const REST = 10;
 
-/** @param {Recorded} one */
+/** @param {{ usage: Usage }} one */
 export function inputOf({ usage }) {
   return usage.input + usage.cacheRead + usage.cacheWrite + usage.cacheWrite1H;
 }
 
-/** @param {Recorded} one */
+/** @param {{ usage: Usage }} one */
 export function outputOf({ usage }) {
   return usage.output + usage.reasoning;
 }
