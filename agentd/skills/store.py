@@ -6,6 +6,7 @@ new. A broken skill stays as it last was, and hides no other.
 """
 
 import asyncio
+import codecs
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -13,6 +14,7 @@ from functools import partial
 from typing import TypeVar
 
 from agentd.core.errors import AgentdError, ConfigError, ConfigProblem
+from agentd.core.front_matter import split_front_matter
 from agentd.skills.model import (
     NONE,
     FrontMatter,
@@ -35,7 +37,6 @@ LIMIT = 128 * 1024
 """The largest ``SKILL.md``, in bytes: all of it is sent to the model."""
 
 _NAME = re.compile("[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_FRONT = re.compile(r"---[ \t]*\n(.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 
 
 class SkillFolder:
@@ -108,17 +109,16 @@ def load_skill(layout: Layout, name: str) -> Skill:
     found = document.read_document(path, LIMIT)
     if found is None:
         raise ConfigError([ConfigProblem(path, 0, "is missing")])
-    text = yaml_reader.decode_text(path, found.data).replace("\r\n", "\n")
-    front = _FRONT.match(text)
+    data = found.data.removeprefix(codecs.BOM_UTF8)
+    text = yaml_reader.decode_text(path, data).replace("\r\n", "\n")
+    front, body = split_front_matter(text)
     if not front:
         what = "expected front matter: a line ---, name and description, and another line ---"
         raise ConfigError([ConfigProblem(path, 1, what)])
-    # In the place of its first line an empty one: then the lines are the file's own.
-    yaml = ("\n" + front[1]).encode()
     matter = yaml_reader.load_yaml(
-        path, yaml, FrontMatter, lambda it: _validate_name(it, name), ignore_unknown=True
+        path, front.encode(), FrontMatter, lambda it: _validate_name(it, name), ignore_unknown=True
     )
-    return Skill(name, matter.description.strip(), text[front.end() :].strip(), folder)
+    return Skill(name, matter.description.strip(), body.strip(), folder)
 
 
 def load_settings(layout: Layout, names: list[str] | None = None) -> SkillSettings:

@@ -60,6 +60,20 @@ def test_line_ends_of_windows_and_an_empty_body_are_fine(layout):
 
 
 @pytest.mark.parametrize(
+    "description",
+    ["Use when: asked", "[beta] reviews", "*All* of it: twice", "Reviews  # and more", "123"],
+)
+def test_a_skill_of_other_programs_is_read_though_its_description_lacks_quotes(layout, description):
+    put(layout, "a", f"---\nname: a\ndescription: {description}\nargument-hint: [x] [y]\n---\nDo.")
+    assert load_skill(layout, "a").description == description.removesuffix("  # and more")
+
+
+def test_the_byte_order_mark_of_an_editor_is_passed_over(layout):
+    put(layout, "a", b"\xef\xbb\xbf---\nname: a\ndescription: d\n---\nDo.")
+    assert load_skill(layout, "a").body == "Do."
+
+
+@pytest.mark.parametrize(
     ("text", "result"),
     [
         ("# Review\n", "1: expected front matter"),
@@ -69,8 +83,8 @@ def test_line_ends_of_windows_and_an_empty_body_are_fine(layout):
         ("---\ndescription: d\nname: b\n---\n", '3: name: found "b", expected the name of its'),
         ("---\nname: a\ndescription: ''\n---\n", "3: description: found"),
         (f"---\nname: a\ndescription: {'d' * 1025}\n---\n", "3: description: found"),
-        ("---\nname: a\ndescription: a: b\n---\n", "3: not YAML"),
-        ("---\nname: a\ndescription: d\nx: *y\n---\n", "4: an alias"),
+        ("---\nname: a\ndescription: 'a' b\n---\n", "3: not YAML"),
+        ("---\nname: a\ndescription: d\nx:\n- *y\n---\n", "5: an alias"),
         (b"---\nname: a\ndescription: d\n---\n\ncaf\xe9\n", "6: byte 0xe9 is not UTF-8"),
         ("---\nname: a\ndescription: d\n---\n\x1b[1m\n", "5: the invisible character U+001B"),
         ("---\nname: a\ndescription: d\n---\n" + "x" * 131072, " is larger than 131072 bytes"),

@@ -9,7 +9,6 @@ Sources: https://code.claude.com/docs/en/slash-commands, https://opencode.ai/doc
 https://developers.openai.com/codex/custom-prompts.
 """
 
-import json
 import re
 import shlex
 from collections.abc import Iterator
@@ -24,9 +23,6 @@ LONGEST_DESCRIPTION = 1024
 
 _INVOCATION = re.compile(r"/([A-Za-z0-9][A-Za-z0-9._:/-]{0,199})(?:\s+(.*))?", re.DOTALL)
 _NAMES = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_FRONT = re.compile(r"---[ \t]*\n(.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
-_ENTRY = re.compile(r"([A-Za-z][A-Za-z0-9_-]*):[ \t]+([^\s\"'|>#].*?)[ \t]*")
-_LIST = re.compile(r"^(allowed-tools):[ \t]*\n((?:[ \t]*-[ \t]+.*\n?)+)", re.MULTILINE)
 _TOOL = re.compile(r"(?:[^\s,(]|\([^)]*\))+")
 _SPECIAL = re.compile(
     r"(?:^|(?<=\s))!`([^`\n]+)`|(?:^|(?<=[\s(]))@([\w$./~*-]*[\w$/*-])", re.MULTILINE
@@ -101,32 +97,6 @@ def make_name(path: str) -> str:
     """Return the name of the command in the file at this path; empty if it can have none."""
     steps = path.removesuffix(".md").split("/")
     return ":".join(steps) if all(map(_NAMES.fullmatch, steps)) else ""
-
-
-def split_front_matter(text: str) -> tuple[str, str]:
-    """Return the front matter as strict YAML with the lines of the file, and the body.
-
-    Values are often written without the quotes that YAML wants, as in ``argument-hint: [a] [b]``.
-    """
-    front = _FRONT.match(text)
-    if not front:
-        return "", text
-    lines = _LIST.sub(_join_list, front[1]).split("\n")
-    quoted = [
-        _quote(line) if not following.startswith((" ", "\t")) else line
-        for line, following in zip(lines, [*lines[1:], ""], strict=True)
-    ]
-    return "\n" + "\n".join(quoted), text[front.end() :]
-
-
-def _quote(line: str) -> str:
-    found = _ENTRY.fullmatch(line)
-    return f"{found[1]}: {json.dumps(found[2], ensure_ascii=False)}" if found else line
-
-
-def _join_list(found: "re.Match[str]") -> str:
-    items = [line.strip()[1:].strip().strip("\"'") for line in found[2].splitlines()]
-    return f"{found[1]}: {', '.join(items)}" + "\n" * found[2].count("\n")
 
 
 def build_command(

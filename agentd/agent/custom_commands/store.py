@@ -19,9 +19,9 @@ from agentd.agent.custom_commands.model import (
     make_name,
     merge_commands,
     parse_invocation,
-    split_front_matter,
 )
 from agentd.core.errors import AgentdError, ConfigError, ConfigProblem, NotFound
+from agentd.core.front_matter import split_front_matter
 from agentd.storage.layout import Layout
 from agentd.storage.yaml import reader as yaml_reader
 from agentd.system.folder import ConfinedFolder, Found, WorkBudget, make_printable

@@ -34,7 +34,7 @@ def test_a_command_asks_is_sent_and_chooses_its_model(
     commands = served.workspace / ".claude" / "commands" / "git"
     commands.mkdir(parents=True)
     (commands / "sum-up.md").write_text(
-        "---\ndescription: Sums up\nargument-hint: [since]\nmodel: small\n---\n"
+        "---\ndescription: Sums up\nargument-hint: [since]\nmodel: small  # of models.yml\n---\n"
         "Sum up !`echo changes since $1`.\n"
     )
     (commands / "other.md").write_text("---\nmodel: haiku\n---\nThe other.\n")

@@ -15,9 +15,7 @@ from agentd.agent.custom_commands.model import (
     fill_in,
     make_name,
     parse_invocation,
-    split_front_matter,
 )
-from agentd.storage.yaml.reader import load_yaml
 
 
 def make_command(body: str) -> CustomCommand:
@@ -95,27 +93,6 @@ def test_lines_to_run_and_files_to_include_are_found() -> None:
 def test_what_stands_in_arguments_is_neither_run_nor_included(arguments: str) -> None:
     parts = fill_in(make_command("Do $ARGUMENTS with $1"), arguments)
     assert all(isinstance(part, PlainText) for part in parts)
-
-
-@pytest.mark.parametrize(
-    ("front", "matter"),
-    [
-        ("argument-hint: [file] [depth]\n", CommandMatter(argument_hint="[file] [depth]")),
-        ("description: Review: twice\n", CommandMatter(description="Review: twice")),
-        ("description: >\n  Two\n  lines\n", CommandMatter(description="Two lines\n")),
-        ('description: "quoted: [x]"\n', CommandMatter(description="quoted: [x]")),
-        ("model: haiku # the small one\n", CommandMatter(model="haiku # the small one")),
-        ("agent: plan\nsubtask: true\n", CommandMatter()),
-        (
-            "allowed-tools:\n  - Bash(git add:*)\n  - Read\nmodel: m\n",
-            CommandMatter(allowed_tools="Bash(git add:*), Read", model="m"),
-        ),
-    ],
-)
-def test_front_matter_is_read_as_people_write_it(front: str, matter: CommandMatter) -> None:
-    yaml, body = split_front_matter(f"---\n{front}---\nDo it.\n")
-    assert body == "Do it.\n"
-    assert load_yaml("x", yaml.encode(), CommandMatter, ignore_unknown=True) == matter
 
 
 @pytest.mark.parametrize(
