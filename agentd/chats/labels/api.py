@@ -8,7 +8,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from agentd.chats.labels.model import Color, Label, LabelName
+from agentd.chats.labels.model import Color, Label, LabelName, validate_name
 from agentd.chats.labels.service import LabelService
 from agentd.chats.views import Id
 from agentd.core.errors import BadRequest, Conflict, NotFound, Unavailable
@@ -39,6 +39,10 @@ class ChangeLabel(Struct, frozen=True):
 
     name: LabelName | None = None
     color: Color | None = None
+
+    def __post_init__(self) -> None:
+        if self.name is not None:
+            validate_name(self.name)
 
 
 class LabelledChats(Struct, frozen=True, rename="camel"):

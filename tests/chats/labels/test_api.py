@@ -54,8 +54,37 @@ def test_only_the_line_that_says_something_else_is_written(client: Client, file:
 
 
 @pytest.mark.parametrize(
+    "name",
+    [
+        "งานด่วน", "हिन्दी", "cafe\u0301", "שָׁלוֹם", "می\u200cخواهم", "緊急", "C++", "#12", "_x", "²",
+    ],
+)  # fmt: skip
+def test_a_name_may_have_the_letters_of_any_script_with_their_marks(
+    client: Client, file: Path, name: str
+) -> None:
+    assert client.post(LABELS, {"name": "first"}).status == 201
+    assert client.put(f"{LABELS}/first", {"name": name})["name"] == name
+    assert client.post(LABELS, {"name": name}).status == 409
+    chat = client.post("/api/chats", {"title": "a"})["chatId"]
+    assert client.put(f"/api/chats/{chat}/labels", {"labels": [name]})["labels"] == [name]
+    file.write_text(f"labels: [{{name: '{name}'}}, {{name: b}}]\n")
+    assert list_names(client) == [name, "b"]
+
+
+def test_a_name_is_taken_however_its_accents_are_written(client: Client) -> None:
+    client.post(LABELS, {"name": "Caf\xe9"})
+    assert client.post(LABELS, {"name": "cafe\u0301"}).status == 409
+
+
+def test_what_is_wrong_with_a_name_is_told_in_words(client: Client) -> None:
+    answer = client.post(LABELS, {"name": "a, b"})
+    assert "name: expected letters, digits, blanks and . : / + # & - _" in answer["details"]
+
+
+@pytest.mark.parametrize(
     "label",
     [{}, {"name": ""}, {"name": " x"}, {"name": "x" * 41}, {"name": "a\nb"}, {"name": "..."},
+     {"name": "\u0301a"}, {"name": "a\u200d"}, {"name": "a\u202eb"}, {"name": "a\xa0b"},
      {"name": "x", "color": "red"}, {"name": 1}],
 )  # fmt: skip
 def test_what_can_be_no_label_is_reported(caller: Client, label: object) -> None:
