@@ -1,5 +1,6 @@
 """Dialogs: what was typed into one is not lost by a slip."""
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -75,3 +76,37 @@ def test_a_form_that_is_saved_meanwhile_takes_its_question_with_it(
     expect(page.get_by_role("dialog")).to_have_count(0)
     names = [label["name"] for label in site.client().get("/api/chat-labels")["labels"]]
     assert "saved" in names
+
+
+def test_who_goes_back_leaves_a_filled_form_only_after_a_question(ada: Person) -> None:
+    """Row 15."""
+    page = ada.open("/settings/models")
+    page.get_by_role("link", name="Labels").click()
+    page.get_by_role("button", name="Add a label").first.click()
+    dialog = page.get_by_role("dialog", name="Add a label")
+    name = dialog.get_by_label("Name")
+    name.fill("urgent")
+    question = page.get_by_role("dialog", name=QUESTION)
+    for _ in range(2):
+        page.go_back()
+        expect(question).to_be_visible()
+        expect(page).to_have_url(re.compile("/settings/labels$"))
+    question.get_by_role("button", name="Keep editing").click()
+    expect(question).to_have_count(0)
+    expect(name).to_have_value("urgent")
+    expect(page).to_have_title(re.compile("^Labels"))
+    page.go_back()
+    question.get_by_role("button", name="Discard").click()
+    expect(page).to_have_url(re.compile("/settings/models$"))
+    expect(page).to_have_title(re.compile("^Models"))
+    expect(page.get_by_role("dialog")).to_have_count(0)
+
+
+def test_who_goes_back_leaves_a_form_that_was_not_filled_at_once(ada: Person) -> None:
+    page = ada.open("/settings/models")
+    page.get_by_role("link", name="Labels").click()
+    page.get_by_role("button", name="Add a label").first.click()
+    expect(page.get_by_role("dialog")).to_be_visible()
+    page.go_back()
+    expect(page).to_have_title(re.compile("^Models"))
+    expect(page.get_by_role("dialog")).to_have_count(0)

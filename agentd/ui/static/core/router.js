@@ -31,6 +31,17 @@ let isLeaving = false;
 /** What keeps the places of lists, once something is scrolled. @type {typeof import("./scrolling.js") | undefined} */
 let places;
 
+/** Whether somebody who goes back stays on the page. */
+let isHeld = () => false;
+
+/**
+ * Let this decide whether somebody who goes back stays on the page, whose address it then restores.
+ * @param {() => boolean} hold
+ */
+export function holdBack(hold) {
+  isHeld = hold;
+}
+
 /**
  * Show the pages of these routes from now on, the present one first.
  * @param {readonly Route[]} table
@@ -40,6 +51,7 @@ export function startRouter(table, view) {
   routes = table;
   ({ show, fail } = view);
   addEventListener("popstate", () => {
+    if (isHeld()) return;
     places?.forgetMoves();
     void render();
   });

@@ -1,11 +1,32 @@
-/** Dialogs: modal, closed by Escape unless a form was filled, with the focus kept inside by the browser. */
+/** Dialogs: modal, closed by Escape or Back unless a form was filled, with the focus kept inside by the browser. */
 
 import { el, icon } from "../core/el.js";
+import { holdBack } from "../core/router.js";
 import { detached } from "../core/signals.js";
 import { rememberFocus } from "./focus.js";
 
 /** The first field of a form. */
 const FIRST = "form :is(input, select, textarea):not([disabled], [hidden], [type=hidden], [readonly])";
+
+/** The address of the page under the dialog that was opened last. */
+let address = "";
+
+// Who goes back in the browser wants to leave a dialog; over another page it would seem to be about that.
+holdBack(() => {
+  const form = document.querySelector("dialog[open] [data-filled]")?.closest("dialog");
+  const closeAll = () => document.querySelectorAll("dialog").forEach((one) => one.close());
+  if (!form) {
+    closeAll();
+    return false;
+  }
+  history.pushState(null, "", address);
+  void askWhetherToDiscard(form).then((isLeft) => {
+    if (!isLeft) return;
+    closeAll();
+    history.back();
+  });
+  return true;
+});
 
 /**
  * Show a dialog until it is closed. One that is open already is not opened again, as by a second click on a button
@@ -28,9 +49,8 @@ export function openDialog(title, content, options = {}) {
     dialog.append(inside);
     dialog.addEventListener("input", ({ target }) => /** @type {HTMLInputElement} */ (target).form?.setAttribute("data-filled", ""));
     const isFilled = () => dialog.querySelector("[data-filled]") !== null;
-    let keep = () => {};
     const dismiss = async () => {
-      if (!isFilled() || await askWhetherToDiscard((closeQuestion) => (keep = closeQuestion))) close();
+      if (!isFilled() || await askWhetherToDiscard(dialog)) close();
     };
     let isPressedBeside = false; // a text that is selected with the mouse may end beside the dialog
     dialog.addEventListener("pointerdown", (event) => (isPressedBeside = event.target === dialog));
@@ -42,12 +62,8 @@ export function openDialog(title, content, options = {}) {
       event.preventDefault();
       void dismiss();
     });
-    // Who goes back in the browser wants to leave it; over another page it would seem to be about that.
-    const leave = () => close();
-    addEventListener("popstate", leave);
+    address = location.href;
     dialog.addEventListener("close", () => {
-      removeEventListener("popstate", leave);
-      keep();
       dialog.remove();
       giveFocusBack();
       end();
@@ -60,12 +76,12 @@ export function openDialog(title, content, options = {}) {
 }
 
 /**
- * Ask whether what was typed into a form may be lost.
- * @param {(close: () => void) => void} opened told how the question is closed
+ * Ask whether what was typed into a form may be lost; a form that is saved meanwhile takes the question with it.
+ * @param {HTMLDialogElement} form
  */
-async function askWhetherToDiscard(opened) {
+async function askWhetherToDiscard(form) {
   const answer = await openDialog("Discard what you entered?", (close) => {
-    opened(() => close());
+    form.addEventListener("close", () => close(), { once: true });
     return [el("footer", null,
       el("button", { class: "btn danger", onclick: () => close("yes") }, "Discard"),
       el("button", { class: "btn main", autofocus: true, onclick: () => close() }, "Keep editing"))];
