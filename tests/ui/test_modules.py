@@ -2,11 +2,13 @@
 
 import json
 import shlex
+import unicodedata
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from agentd.core.folding import fold_text
 from tests.support.daemon import Serving
 from tests.ui.support import Person
 
@@ -37,6 +39,14 @@ def call(page: Page) -> Call:
         )
 
     return call
+
+
+@pytest.mark.parametrize(
+    "text", ["Straße", "cafe\u0301 CAFÉ", "İstanbul", "ΟΔΟΣ ὀδός", "ﬃ", "が한", "ǅ", "plain"]
+)
+def test_texts_are_folded_as_the_daemon_folds_them(call: Call, text: str) -> None:
+    for form in (text, unicodedata.normalize("NFD", text)):
+        assert call("./core/folding.js", "foldText", form) == fold_text(text)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import accumulate, islice
 from typing import Generic, TypeVar
 
+from agentd.core.folding import fold_text
 from agentd.http.parameters import make_integer_parameter
 from agentd.http.request import Request
 from agentd.http.routing import Parameter
@@ -33,12 +34,12 @@ class _SortedEntries(Generic[E]):
     def __init__(self, entries: list[E], name: Callable[[E], str]) -> None:
         self.entries = entries
         self.names = [name(entry) for entry in entries]
-        folded = [f"{one.casefold()}\n" for one in self.names]
+        folded = [f"{fold_text(one)}\n" for one in self.names]
         self._text = "".join(folded)
         self._starts = [0, *accumulate(map(len, folded))]
 
     def iter_after(self, cursor: str, part: str) -> Iterator[E]:
-        """Iterate over entries after a name whose casefolded name contains ``part``."""
+        """Iterate over entries after a name whose folded name contains ``part``."""
         number = bisect_right(self.names, cursor) if cursor else 0
         if not part:
             yield from islice(self.entries, number, None)
@@ -67,7 +68,7 @@ class ResourceListing(Generic[E]):
     def get_page(self, call: Request) -> tuple[list[E], str]:
         """Return the requested page and the next cursor. ``BadRequest`` for an invalid filter."""
         limit = call.get_int("limit", 1, MAX_LIMIT) or DEFAULT_LIMIT
-        part = (call.get_query("name") or "").casefold()
+        part = fold_text(call.get_query("name") or "")
         entries = self._get_sorted(call.get_optional_flag("enabled"))
         if "\n" in part:
             return [], ""

@@ -2,6 +2,7 @@
 
 import { canChange } from "../core/api.js";
 import { el } from "../core/el.js";
+import { foldText } from "../core/folding.js";
 import { list } from "../core/list.js";
 import { computed, signal } from "../core/signals.js";
 import { openDialog } from "../parts/dialog.js";
@@ -19,7 +20,7 @@ export function pickLabels(chatId) {
   return openDialog("Labels", () => {
     const wanted = signal("");
     const found = computed(() => {
-      const matching = labels.value.filter(({ name }) => name.toLowerCase().includes(wanted.value));
+      const matching = labels.value.filter(({ name }) => foldText(name).includes(wanted.value));
       return [...matching.filter(({ name }) => first.has(name)), ...matching.filter(({ name }) => !first.has(name))];
     });
     const rows = el("ul", { class: "label-choices", "aria-label": "Labels" });
@@ -34,7 +35,7 @@ export function pickLabels(chatId) {
     });
     const filter = el("input", { class: "input", type: "search", autofocus: true, "aria-label": "Filter labels",
       placeholder: `Filter ${labels.peek().length} labels`,
-      oninput: (/** @type {any} */ event) => (wanted.value = event.target.value.trim().toLowerCase()) });
+      oninput: (/** @type {any} */ event) => (wanted.value = foldText(event.target.value.trim())) });
     const body = el("div", { class: "stack" }, filter, rows, el("p", { class: "nothing", role: "status" }, () => {
       if (!found.value.length) return "No label matches.";
       return found.value.length > AT_ONCE ? `${found.value.length - AT_ONCE} more: type to find` : "";

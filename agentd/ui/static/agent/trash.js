@@ -2,6 +2,7 @@
 
 import { ApiError, get, may, post, remove } from "../core/api.js";
 import { el, icon, skeleton } from "../core/el.js";
+import { foldText } from "../core/folding.js";
 import * as live from "../core/live.js";
 import { link } from "../core/router.js";
 import { computed, effect, onEnd, signal } from "../core/signals.js";
@@ -26,8 +27,8 @@ export function page() {
   const state = signal(/** @type {"loading" | "ready" | { error: unknown }} */ ("loading"));
   const filter = signal("");
   const shown = computed(() => {
-    const wanted = filter.value.trim().toLowerCase();
-    return wanted ? trashed.value.filter(({ chat }) => chat.title.toLowerCase().includes(wanted)) : trashed.value;
+    const wanted = foldText(filter.value.trim());
+    return wanted ? trashed.value.filter(({ chat }) => foldText(chat.title).includes(wanted)) : trashed.value;
   });
 
   let reads = 0;

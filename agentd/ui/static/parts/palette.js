@@ -2,6 +2,7 @@
 
 import { ApiError, canChange, get, may } from "../core/api.js";
 import { el, fill, icon, unlessPressed } from "../core/el.js";
+import { foldText } from "../core/folding.js";
 import { navigate } from "../core/router.js";
 import { shortTime } from "../core/time.js";
 import { chats } from "../agent/chats.js";
@@ -152,8 +153,8 @@ function filterByWords(entries, text) {
  * @returns {(where: string) => boolean}
  */
 function matcher(text) {
-  const words = text.toLowerCase().split(/\s+/).filter(Boolean);
-  return (where) => words.every((word) => where.toLowerCase().includes(word));
+  const words = foldText(text).split(/\s+/).filter(Boolean);
+  return (where) => words.every((word) => foldText(where).includes(word));
 }
 
 /**

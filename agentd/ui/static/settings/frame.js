@@ -2,6 +2,7 @@
 
 import { ApiError } from "../core/api.js";
 import { dot, el, icon } from "../core/el.js";
+import { foldText } from "../core/folding.js";
 import * as live from "../core/live.js";
 import { link, path } from "../core/router.js";
 import { onEnd, signal } from "../core/signals.js";
@@ -71,7 +72,10 @@ export function listView() {
  * @param {ReturnType<typeof listView>} view
  */
 export function longList(items, textOf, row, noun, { wanted, shown }) {
-  const found = () => items.filter((item) => textOf(item).toLowerCase().includes(wanted.value.trim().toLowerCase()));
+  const found = () => {
+    const text = foldText(wanted.value.trim());
+    return items.filter((item) => foldText(textOf(item)).includes(text));
+  };
   return el("div", null,
     items.length > FILTER_FROM || wanted.peek()
       ? el("input", { class: "input filter", type: "search", placeholder: `Filter ${items.length} ${noun}`, "aria-label": `Filter ${noun}`,

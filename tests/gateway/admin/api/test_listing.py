@@ -49,6 +49,13 @@ def test_the_pages_hold_each_that_fits_once_and_in_order(
     assert found == fits
 
 
+@pytest.mark.parametrize("part", ["CAFÉ", "cafe\u0301", "é"])
+def test_a_name_is_found_however_its_accents_are_written(part: str) -> None:
+    things = [Thing("cafe\u0301", True), Thing("café", True), Thing("cafe", True)]
+    found, _ = _build_listing(things).get_page(_build_request({"name": part}))
+    assert {one.name for one in found} == {"cafe\u0301", "café"}
+
+
 def test_a_cursor_of_an_entry_that_is_gone_goes_on_behind_it() -> None:
     listing = _build_listing([Thing(name, True) for name in ("a", "c", "ca")])
 
