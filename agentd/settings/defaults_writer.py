@@ -45,11 +45,17 @@ class DefaultsWriter:
     async def set_appearance(
         self, default: str | None, looks: dict[str, SkillAppearance] | None
     ) -> None:
-        """Set default, order and colours of the skills; ``None`` leaves a value unchanged."""
+        """Set default, order and colours of the skills; ``None`` leaves a value unchanged.
+
+        What the file says of skills that are not there, or cannot be read now, stays at its end.
+        """
+        known = {skill.name for skill in self._skills.current.all}
 
         def apply_changes(now: SkillSettings) -> SkillSettings:
+            others = {name: look for name, look in (now.skills or {}).items() if name not in known}
             return SkillSettings(
-                now.default if default is None else default, now.skills if looks is None else looks
+                now.default if default is None else default,
+                now.skills if looks is None else {**looks, **others},
             )
 
         await self._write_skills(apply_changes)

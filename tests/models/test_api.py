@@ -264,6 +264,17 @@ def test_colours_and_order_change_and_comments_stay(client, config):
     assert client.get("/api/skills-settings")["skills"][0] == {"name": "review", "color": ""}
 
 
+def test_the_colour_of_a_skill_that_cannot_be_read_now_stays(client, config):
+    gone = '  gone: {color: "#123456"}   # on another branch\n'
+    file = config / "skills.yml"
+    file.write_text(file.read_text().replace("skills:\n", f"skills:\n{gone}"))
+    wish = [{"name": "zeal", "color": "#abcdef"}, {"name": "review", "color": "#000000"}]
+    assert client.put("/api/skills-settings", {"skills": wish}).status == 200
+    assert gone in file.read_text()
+    names = [one["name"] for one in client.get("/api/skills-settings")["skills"]]
+    assert names == ["zeal", "review", "write"]
+
+
 @pytest.mark.parametrize(
     ("wish", "status"),
     [
