@@ -186,7 +186,7 @@ def test_the_problem_of_a_skill_is_shown_with_its_file_and_line(
     wait_until_loaded(page)
     folder = Path(site.layout.skills) / "broken"
     folder.mkdir()
-    (folder / "SKILL.md").write_text("---\nname: broken\ndescription: a: b\n---\n")
+    (folder / "SKILL.md").write_text("---\nname: broken\ndescription: 'a' b\n---\n")
     client.get("/api/skills")
     page.reload()
     expect(page.locator(".failure")).to_contain_text(re.compile(r"^\S*broken/SKILL.md, line 3: "))

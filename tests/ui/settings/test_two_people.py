@@ -1,10 +1,11 @@
 """Two people who change the same thing: each keeps what the other has changed beside it."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.daemon import Client, Serving
+from tests.support.daemon import Client, Serving, until
 from tests.ui.support import Person
 
 from playwright.sync_api import Locator, Page, expect  # isort: skip
@@ -101,3 +102,52 @@ def test_a_field_that_both_have_changed_is_told_before_it_is_replaced(
     assert find(client, "/api/schedules", "schedules", "weekly")["prompt"] == "Of the other."
     save(dialog)
     assert find(client, "/api/schedules", "schedules", "weekly")["prompt"] == "Mine."
+
+
+def test_a_label_keeps_the_colour_of_one_when_another_renames_it(
+    ada: Person, client: Client
+) -> None:
+    client.post("/api/chat-labels", {"name": "bug", "color": "#cc3b3b"})
+    _, dialog = open_edit(ada, "/settings/labels", "bug")
+    client.put("/api/chat-labels/bug", {"color": "#2f9a63"})
+    dialog.get_by_label("Name").fill("defect")
+    save(dialog)
+    assert find(client, "/api/chat-labels", "labels", "defect")["color"] == "#2f9a63"
+
+
+def test_a_colour_that_both_have_changed_is_told_before_it_is_replaced(
+    ada: Person, client: Client
+) -> None:
+    """Row 35."""
+    client.post("/api/chat-labels", {"name": "idea", "color": "#cc3b3b"})
+    _, dialog = open_edit(ada, "/settings/labels", "idea")
+    client.put("/api/chat-labels/idea", {"color": "#2f9a63"})
+    dialog.get_by_role("button", name="Plum").click()
+    dialog.get_by_role("button", name="Save").click()
+    expect(dialog.get_by_role("alert")).to_contain_text('color is now "#2f9a63"')
+    assert find(client, "/api/chat-labels", "labels", "idea")["color"] == "#2f9a63"
+    save(dialog)
+    until(lambda: find(client, "/api/chat-labels", "labels", "idea")["color"] == "#8a5fd0")
+
+
+def test_the_colour_of_a_skill_that_both_have_changed_is_told(
+    ada: Person, client: Client, site: Serving
+) -> None:
+    """Row 35."""
+    folder = Path(site.layout.skills) / "tidy"
+    folder.mkdir(parents=True)
+    (folder / "SKILL.md").write_text("---\nname: tidy\ndescription: Tidies up\n---\nDo.\n")
+    page = ada.open("/settings/skills")
+    page.get_by_role("button", name="Actions for tidy").click()
+    page.get_by_role("menuitem", name="Colour").click()
+    dialog = page.get_by_role("dialog")
+    with page.expect_response("**/api/skills"):
+        theirs = {"skills": [{"name": "tidy", "color": "#2f9a63"}]}
+        client.put("/api/skills-settings", theirs)
+    dialog.get_by_role("button", name="Plum").click()
+    expect(page.locator("li .dot[style*='rgb(47, 154, 99)']")).to_have_count(1)
+    dialog.get_by_role("button", name="Save").click()
+    expect(dialog.get_by_role("alert")).to_contain_text('color is now "#2f9a63"')
+    save(dialog)
+    plum = {"name": "tidy", "color": "#8a5fd0"}
+    until(lambda: client.get("/api/skills-settings")["skills"] == [plum])

@@ -8,6 +8,7 @@ import { emptyState, loaded } from "../parts/frame.js";
 import { menuButton } from "../parts/menu.js";
 import { toastError } from "../parts/toast.js";
 import { colorDot, colorField } from "./colors.js";
+import { beginEdit } from "./edits.js";
 import { card, follow, labelled, listView, longList, sendForm, settingsPage } from "./frame.js";
 
 /** @typedef {{ name: string, color: string, chats: number }} Label */
@@ -92,15 +93,21 @@ function edit(label, done, recolor) {
     const name = el("input", { class: "input", value: label?.name ?? "", autofocus: true, required: true, maxlength: 40,
       autocomplete: "off" });
     const color = colorField(label?.color ?? "#3a6ed6");
+    const typed = () => ({ name: name.value.trim(), color: color.value() });
+    const merge = label && beginEdit(typed(), label);
     const send = async () => {
-      const wanted = { name: name.value.trim(), color: color.value() };
-      if (label && recolor && wanted.name === label.name) {
-        close();
-        recolor(wanted.color);
-        return;
+      if (!label || !merge) {
+        await post("/api/chat-labels", typed());
+      } else {
+        const { labels } = await get("/api/chat-labels");
+        const wanted = merge(typed(), labels.find((/** @type {Label} */ one) => one.name === label.name) ?? {});
+        if (recolor && wanted["name"] === label.name) {
+          close();
+          recolor(wanted["color"]);
+          return;
+        }
+        await put(at(label), wanted);
       }
-      if (label) await put(at(label), wanted);
-      else await post("/api/chat-labels", wanted);
       close();
       done();
     };

@@ -7,6 +7,7 @@ import { emptyState, loaded } from "../parts/frame.js";
 import { menuButton } from "../parts/menu.js";
 import { toast, toastError } from "../parts/toast.js";
 import { colorDot, colorField } from "./colors.js";
+import { beginEdit } from "./edits.js";
 import { card, failureLine, follow, listView, longList, sendForm, settingsPage } from "./frame.js";
 
 /** @typedef {{ name: string, description: string, source: string, color: string, default: boolean }} Skill */
@@ -81,12 +82,14 @@ export function page() {
   /** @param {Skill} skill */
   function recolor(skill) {
     return openDialog(`Colour of ${skill.name}`, (close) => {
-      const color = colorField(skill.color);
+      const field = colorField(skill.color);
+      const merge = beginEdit({ color: field.value() }, skill);
       const send = async () => {
+        const { color } = merge({ color: field.value() }, known.find(({ name }) => name === skill.name) ?? {});
         close();
-        void change({ skills: known.map((one) => ({ name: one.name, color: one.name === skill.name ? color.value() : one.color })) }, "");
+        void change({ skills: known.map((one) => ({ name: one.name, color: one.name === skill.name ? color : one.color })) }, "");
       };
-      return [sendForm({ action: "Save", oncancel: () => close(), send }, color.node)];
+      return [sendForm({ action: "Save", oncancel: () => close(), send }, field.node)];
     });
   }
 }
