@@ -3,20 +3,31 @@
 import { may } from "../core/api.js";
 import { el, icon } from "../core/el.js";
 import { link, navigate } from "../core/router.js";
-import { signal } from "../core/signals.js";
+import { computed, signal } from "../core/signals.js";
 import * as store from "../core/store.js";
 import { composer } from "../parts/composer.js";
 import { menuButton } from "../parts/menu.js";
 import { discard, outbox, send, sendAgain } from "./outbox.js";
-import { limitHint, modelLabel, programOf, schemaHolder, skills } from "./choices.js";
+import { limitHint, modelLabel, models, programOf, schemaHolder, skills } from "./choices.js";
 
 const IDEAS = ["What is this folder?", "Which tests fail, and why?", "What changed since yesterday?"];
 
 /** @returns {import("../core/router.js").Page} */
 export function page() {
-  const model = signal(store.read("new model", ""));
+  const chosenModel = signal(store.read("new model", ""));
   const mode = signal("");
-  const skill = signal(store.read("new skill", ""));
+  const chosenSkill = signal(/** @type {string | null} */ (store.read("new skill", null)));
+  // What was chosen for the last chat, as far as it is there by now; until that is known, as it was.
+  const model = computed(() => {
+    const { models: all, defaultEngine } = models.value;
+    return defaultEngine.engine && !all.some(({ name }) => name === chosenModel.value) ? "" : chosenModel.value;
+  });
+  const skill = computed(() => {
+    const { skills: all, default: usual } = skills.value;
+    const wanted = chosenSkill.value;
+    const name = !usual || wanted === "none" || all.some((one) => one.name === wanted) ? wanted : usual;
+    return name === "none" ? "" : name ?? "";
+  });
   const apart = signal(store.read("new work tree", false));
   const schema = schemaHolder();
   let here = true;
@@ -24,7 +35,7 @@ export function page() {
   /** @param {string} text @param {string} notBefore */
   async function begin(text, notBefore) {
     store.write("new model", model.peek() || null);
-    store.write("new skill", skill.peek() || null);
+    store.write("new skill", chosenSkill.peek());
     store.write("new work tree", apart.peek() || null);
     const created = await send({
       chatId: null, text, model: model.peek(), skill: skill.peek(), mode: mode.peek(), worktree: apart.peek(), notBefore,
@@ -45,14 +56,15 @@ export function page() {
           return [
             ...modelItems(model.peek(), (name) => {
               mode.value = keepMode(name, mode.peek());
-              model.value = name;
+              chosenModel.value = name;
             }),
             ...modeItems(model.peek(), mode.peek(), (name) => (mode.value = name)), null, schema.item(),
           ];
         }),
       menuButton({ class: "btn plain small", "aria-label": "Skill", hidden: () => !skills.value.skills.length },
         [el("span", { class: "clip" }, () => skill.value || "No skill"), icon("down")],
-        async () => (await import("./choice_menus.js")).skillItems(skill.peek(), (name) => (skill.value = name))),
+        async () => (await import("./choice_menus.js")).skillItems(skill.peek(),
+          (name) => (chosenSkill.value = (name || "none") === skills.peek().default ? null : name || "none"))),
       el("button", { class: "btn plain small", type: "button", "aria-label": "Work tree",
         title: "Work on a branch and in a folder of its own, apart from the workspace",
         "aria-pressed": () => String(apart.value), onclick: () => (apart.value = !apart.peek()) },
