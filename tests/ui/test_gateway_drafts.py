@@ -206,3 +206,27 @@ def test_a_button_that_is_clicked_twice_opens_one_dialog(
     expect(dialog).to_have_count(1)
     page.keyboard.press("Escape")
     expect(dialog).to_have_count(0)
+
+
+def test_settings_that_are_not_saved_are_there_when_one_comes_back(
+    gus: Person, gateway: GatewaySite
+) -> None:
+    """Row 35."""
+    api = "/api/agent/settings"
+    page = gus.open("/gateway/settings")
+    card = page.get_by_role("region", name="Requests")
+    silence, tries = card.get_by_label("Silence of a stream"), card.get_by_label("Channels asked")
+    silence.fill("91")
+    tries.fill("7")
+    page.get_by_role("link", name="Channels").first.click()
+    expect(silence).to_have_count(0)
+    gateway.admin.patch(api, {"tries": 6, "max_body": 9_000_000})
+    page.go_back()
+    expect(silence).to_have_value("91")
+    expect(tries).to_have_value("7")
+    expect(card.get_by_label("Largest request")).to_have_value("9000000")
+    expect(card.get_by_role("row", name="Channels asked")).to_contain_text("6")
+    card.get_by_role("button", name="Save").click()
+    expect(page.locator(".toast", has_text="Saved")).to_be_visible()
+    found = {one["name"]: one["value"] for one in gateway.admin.get(api)["settings"]}
+    assert (found["idle_timeout"], found["tries"], found["max_body"]) == (91, 7, 9_000_000)

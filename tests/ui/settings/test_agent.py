@@ -1,6 +1,7 @@
 """Settings, Agent: the settings of ``agentd.yml``, saved by card, followed while one edits."""
 
 import hashlib
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -148,3 +149,26 @@ def test_what_is_typed_while_a_card_is_saved_stays(ada: Person, file: Path) -> N
     expect(card.locator("footer")).to_contain_text("1 not saved")
     save_card(page, "Turns")
     assert "turn_steps: 912  # many" in file.read_text()
+
+
+def test_what_was_typed_and_not_saved_is_there_when_one_comes_back(ada: Person, file: Path) -> None:
+    page = ada.open("/settings/agent")
+    page.get_by_label("Turn steps").fill("90")
+    page.get_by_label("Codex command").fill("codex\n--yolo")
+    page.get_by_role("link", name="Models").click()
+    expect(page.get_by_label("Turn steps")).to_have_count(0)
+    file.write_text(file.read_text().replace("80", "81"))
+    page.get_by_role("link", name="Agent").last.click()
+    expect(page.get_by_label("Turn steps")).to_have_value("90")
+    expect(page.get_by_label("Codex command")).to_have_value("codex\n--yolo")
+    setting = page.locator(".setting", has=page.get_by_label("Turn steps"))
+    expect(setting.get_by_role("status")).to_contain_text("81")
+    save_card(page, "Turns")
+    page.get_by_role("region", name="Who answers").get_by_role("button", name="Discard").click()
+    for name in ("Models", "Agent"):
+        page.get_by_role("link", name=name).last.click()
+        expect(page).to_have_title(re.compile(f"^{name}"))
+    expect(page.get_by_label("Turn steps")).to_have_value("90")
+    expect(page.get_by_label("Codex command")).to_have_value("codex")
+    expect(page.locator(".setting.changed")).to_have_count(0)
+    assert "turn_steps: 90  # many" in file.read_text()

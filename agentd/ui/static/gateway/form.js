@@ -17,11 +17,12 @@ import { rowEditor, rowsToText, textToRows } from "./row_editor.js";
  *   `name`: its path, such as `limits.day`; `when`: whether it is shown
  * @typedef {{ node: HTMLElement, changes: () => any, all: () => any, value: (name: string) => string,
  *   set: (name: string, text: string) => void, fill: (name: string, value: unknown) => void, take: (now: any) => Difference[],
- *   sending: () => () => void, version: import("../core/signals.js").ReadonlySignal<number> }} Form
- *   `set`, `fill`: write a field, as text or as the API has it; `version`: changes with each input; `take`: go on from what it is
- *   now, which fields show that were not changed here, and return those that were changed both here and there; `sending`: returns
- *   what tells that the present texts were saved
+ *   typed: () => Draft | undefined, sending: () => () => void, version: import("../core/signals.js").ReadonlySignal<number> }} Form
+ *   `set`, `fill`: write a field, as text or as the API has it; `version`: changes with each input; `typed`: what is not saved;
+ *   `take`: go on from what it is now, which fields show that were not changed here, and return those that were changed both here and
+ *   there; `sending`: returns what tells that the present texts were saved
  * @typedef {{ field: Field, theirs: string, yours: string }} Difference
+ * @typedef {{ before: any, texts: readonly (readonly [string, string])[] }} Draft what the texts of some fields were typed over
  */
 
 /** @typedef {{ set: Record<string, unknown>, default: Record<string, unknown>, remove: string[] }} Parameters */
@@ -123,7 +124,7 @@ export function resourceForm(fields, before) {
     const input = inputs.get(name);
     return input instanceof HTMLInputElement && input.type === "checkbox" ? (input.checked ? "true" : "") : input?.value ?? "";
   };
-  const oninput = () => version.value++;
+  const oninput = () => (version.value = version.peek() + 1);
   const node = el("div", { class: "form-grid", oninput, onchange: oninput }, fields.map((field) => {
     const input = makeInput(field, first.get(field.name) ?? "");
     inputs.set(field.name, input);
@@ -170,6 +171,10 @@ export function resourceForm(fields, before) {
   };
   return {
     node, value, version, set, take, sending,
+    typed: () => {
+      const texts = fields.map(({ name }) => /** @type {const} */ ([name, value(name)])).filter(([name, text]) => text !== first.get(name));
+      return texts.length ? { before, texts } : undefined;
+    },
     fill: (name, given) => {
       const field = fields.find((one) => one.name === name);
       if (field) set(name, toText(field, given));

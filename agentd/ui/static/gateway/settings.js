@@ -2,9 +2,10 @@
 
 import { call, callTagged, get, put } from "../core/api.js";
 import { dot, el, icon } from "../core/el.js";
-import { effect, signal, untracked } from "../core/signals.js";
+import { effect, onEnd, signal, untracked } from "../core/signals.js";
 import { fullTime } from "../core/time.js";
 import { toast } from "../parts/toast.js";
+import { cardDrafts } from "../settings/drafts.js";
 import { card, failureLine, labelled, sendForm } from "../settings/frame.js";
 import { conflict, resourceForm } from "./form.js";
 import { following, forAdministrators, gatewayFrame, part, shown } from "./frame.js";
@@ -68,6 +69,8 @@ const CARDS = [
     ] },
 ];
 
+const kept = /** @type {typeof cardDrafts<import("./form.js").Draft>} */ (cardDrafts)();
+
 export const page = forAdministrators("Gateway settings", () => {
   const reading = following((abort) => get("/api/agent/settings", {}, abort), { events: ["gatewayConfigUpdate"] });
   const reload = () => void reading.reload();
@@ -110,7 +113,10 @@ function settingsCard({ id, title, text, fields }, settings, reload) {
   const described = fields().map((field) => ({
     ...field, hint: field.hint ?? first.find((one) => one.name === field.name)?.description ?? "",
   }));
-  const form = resourceForm(described, valuesOf(first, described));
+  const draft = kept.get(id);
+  const form = resourceForm(described, draft?.before ?? valuesOf(first, described));
+  for (const [name, text] of draft?.texts ?? []) form.set(name, text);
+  onEnd(() => kept.set(id, form.typed()));
   const others = signal(/** @type {import("./form.js").Difference[]} */ ([]));
   let isSending = false;
   /** Whether nobody else changed what was changed here, too. @param {Setting[]} now */

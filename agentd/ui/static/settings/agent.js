@@ -2,14 +2,18 @@
 
 import { get, may, post } from "../core/api.js";
 import { el } from "../core/el.js";
-import { computed, signal } from "../core/signals.js";
+import { computed, effect, signal } from "../core/signals.js";
 import { loaded } from "../parts/frame.js";
 import { toast } from "../parts/toast.js";
 import { ruleList } from "./approval_rules.js";
+import { cardDrafts } from "./drafts.js";
 import { card, failureLine, follow, settingsPage } from "./frame.js";
 import { settingRow, textOf, valueOf } from "./setting_row.js";
 
-/** @typedef {import("./setting_row.js").Setting} Setting */
+/**
+ * @typedef {import("./setting_row.js").Setting} Setting
+ * @typedef {ReadonlyMap<string, { text: string, base: string }>} Drafts
+ */
 
 /** @type {readonly { title: string, text: string, names: readonly string[] }[]} */
 const CARDS = [
@@ -25,6 +29,8 @@ const CARDS = [
   { title: "Sign-in", text: "Besides the people and keys of Configuration.",
     names: ["agent_api_key", "admin_user", "admin_password_hash", "proxy_app_hash"] },
 ];
+
+const kept = /** @type {typeof cardDrafts<Drafts>} */ (cardDrafts)();
 
 /** @returns {import("../core/router.js").Page} */
 export function page() {
@@ -52,7 +58,8 @@ function show(first) {
 function settingsCard({ title, text, names }, settings) {
   const known = names.filter((name) => settings.peek().some((one) => one.name === name));
   /** What was typed, and what the setting was when one began: by name. */
-  const drafts = signal(/** @type {ReadonlyMap<string, { text: string, base: string }>} */ (new Map()));
+  const drafts = signal(/** @type {Drafts} */ (kept.get(title) ?? new Map()));
+  effect(() => kept.set(title, drafts.value));
   const failed = signal(/** @type {unknown} */ (null));
   const busy = signal(false);
   const changed = computed(() => drafts.value.size);
@@ -78,7 +85,7 @@ function settingsCard({ title, text, names }, settings) {
 
   /**
    * @param {Record<string, unknown>} changes
-   * @param {typeof drafts.value} sent what was typed of them until now; what is typed from now on is kept
+   * @param {Drafts} sent what was typed of them until now; what is typed from now on is kept
    */
   async function send(changes, sent) {
     const answer = await post("/api/settings/set", changes);
