@@ -159,9 +159,11 @@ class HttpTransport:
             return
         if status >= _BAD_REQUEST and _is_readable(response.headers):
             body = await self._read_whole(response)
-            said = sanitize(scrub(self._hide(body.decode("utf-8", "replace"))))[:_LONGEST_REASON]
+            said = sanitize(scrub(self._server.hide_secrets(body.decode("utf-8", "replace"))))[
+                :_LONGEST_REASON
+            ]
         else:
-            said = response.headers.get("location", "")
+            said = response.headers.get("location", "").partition("?")[0]  # it may have a key
         if status == _BAD_REQUEST and self._has_session and _NO_SESSION.search(said):
             self._on_closed(EXPIRED)
         raise Unavailable(f"The MCP server {self._server.name} answers status {status}. {said}")
@@ -267,12 +269,8 @@ class HttpTransport:
         message = error.message.replace(
             "; only a channel with local: true may call it", "; only servers of mcp.yml may be"
         )
-        return f"The MCP server {self._server.name} cannot be reached: {self._hide(message)}"
-
-    def _hide(self, text: str) -> str:
-        for secret in filter(None, self._server.headers.values()):
-            text = text.replace(secret, "***")
-        return text
+        why = self._server.hide_secrets(message)
+        return f"The MCP server {self._server.name} cannot be reached: {why}"
 
 
 def _is_stream(response: HttpResponse) -> bool:

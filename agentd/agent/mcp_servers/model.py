@@ -26,6 +26,7 @@ DEFAULT_SECONDS = 60
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 _SHOWN_END = 4
 _SHORTEST_SHOWN = 16
+_SHORTEST_HIDDEN, _SHORTEST_TOKEN = 4, 8
 
 
 class McpServerSettings(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -116,6 +117,18 @@ class ReadyServer(Struct, frozen=True):
         return (self.allow_reading and reads) or any(
             fnmatchcase(tool, pattern) for pattern in self.allow
         )
+
+    def hide_secrets(self, text: str) -> str:
+        """Return a text without the values of variables and headers, and tokens at their ends.
+
+        The shortest ones, such as ``1`` or ``on``, are no secrets, and would be found everywhere.
+        """
+        for value in (*self.env.values(), *self.headers.values()):
+            token = value.rpartition(" ")[2]
+            for secret, shortest in ((value, _SHORTEST_HIDDEN), (token, _SHORTEST_TOKEN)):
+                if len(secret) >= shortest:
+                    text = text.replace(secret, "***")
+        return text
 
     def __repr__(self) -> str:
         """Return a representation without secrets, for logs and tracebacks."""

@@ -82,9 +82,7 @@ class StdioTransport:
 
     async def _explain_end(self, program: Program) -> str:
         code = await program.wait_for_exit(_GRACES.exit)
-        words = program.last_words
-        for secret in filter(None, self._server.env.values()):
-            words = words.replace(secret, "***")
-        words = sanitize(scrub(words)[-_LONGEST_WORDS:])
+        words = scrub(self._server.hide_secrets(program.last_words))
+        words = sanitize(words[-_LONGEST_WORDS:])
         how = "it closed its output" if code is None else f"it ended with exit code {code}"
         return f"{how}; its last words:\n{words}" if words else how

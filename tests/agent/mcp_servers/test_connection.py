@@ -171,6 +171,19 @@ def test_a_crash_is_told_with_the_last_words(tmp_path: Path) -> None:
     talk(SDK, tmp_path, work)
 
 
+def test_the_last_words_have_no_secrets_and_are_not_torn_by_values_that_are_none(
+    tmp_path: Path,
+) -> None:
+    async def work(connection: McpConnection) -> Any:
+        with pytest.raises(Unavailable, match="exit code 3; its last words") as caught:
+            await connection.call_tool("die", {})
+        return caught.value.message
+
+    env = {"LEVEL": "e", "SECRET": "exploded"}
+    server = build_server("sdk_server.py", "stdio", env=env)
+    assert "the kettle ***" in talk(server, tmp_path, work)
+
+
 def test_an_unknown_tool_is_the_servers_error(tmp_path: Path) -> None:
     async def work(connection: McpConnection) -> Any:
         try:

@@ -123,11 +123,20 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(200, _reply(number, {"tools": [tool]}))
         elif self.server.manner == "leak":
             self._answer(500, self.headers["Authorization"].encode())
+        elif self.server.manner == "leak the token":
+            token = self.headers["Authorization"].removeprefix("Bearer ")
+            self._answer(500, json.dumps({"error": f"{token} has expired"}).encode())
+        elif self.server.manner == "send elsewhere":
+            self._answer(307, location="/other/mcp?key=secret-0123456789")
         else:
             self._answer(200, _reply(number, {"content": [{"type": "text", "text": "ok"}]}))
 
-    def _answer(self, status: int, body: bytes = b"", session: str = "") -> None:
+    def _answer(
+        self, status: int, body: bytes = b"", session: str = "", location: str = ""
+    ) -> None:
         self.send_response(status)
+        if location:
+            self.send_header("Location", location)
         if session:
             self.send_header("Mcp-Session-Id", session)
         self.send_header("Content-Type", "application/json")
@@ -207,17 +216,25 @@ def test_a_refusal_says_what_to_do(server: _Server) -> None:
         talk(ReadyServer("tea", url=server.url), _nothing)
 
 
-def test_a_secret_that_comes_back_is_not_shown(server: _Server) -> None:
-    server.manner = "leak"
+@pytest.mark.parametrize(
+    ("manner", "told"),
+    [
+        ("leak", "status 500. ***"),
+        ("leak the token", "*** has expired"),
+        ("send elsewhere", "status 307. /other/mcp"),
+    ],
+)
+def test_a_secret_that_comes_back_is_not_shown(server: _Server, manner: str, told: str) -> None:
+    server.manner = manner
     headers = {"Authorization": "Bearer secret-0123456789"}
 
     async def work(connection: McpConnection) -> Any:
-        with pytest.raises(Unavailable, match="status 500") as caught:
+        with pytest.raises(Unavailable) as caught:
             await connection.call_tool("plain", {})
         return caught.value.message
 
     message = talk(ReadyServer("tea", url=server.url, headers=headers), work)
-    assert "secret" not in message and "***" in message
+    assert "secret" not in message and told in message
 
 
 def test_a_server_that_is_not_there_is_told() -> None:
