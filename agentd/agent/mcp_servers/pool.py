@@ -1,6 +1,7 @@
 """The running MCP servers: each chat has its own, started at first use and ended when idle."""
 
 import asyncio
+from collections.abc import Iterable
 from itertools import count
 
 from msgspec import Struct
@@ -86,6 +87,16 @@ class McpPool:
         if chat.timer:
             chat.timer.cancel()
         chat.in_use += 1
+
+    def end_others(self, chat_id: int, servers: Iterable[ReadyServer]) -> None:
+        """End what the chat's only turn does not have: it was removed, disabled or changed."""
+        chat = self._chats[chat_id]
+        if chat.in_use > 1:
+            return
+        kept = {server.fingerprint for server in servers}
+        for key in [one for one in chat.servers if one not in kept]:
+            self._tasks.start(chat.servers.pop(key).close())
+            self._states.note_stopped()
 
     def end_turn(self, chat_id: int) -> None:
         """Let the chat's servers end after a while without another turn."""

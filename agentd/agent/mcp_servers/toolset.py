@@ -85,6 +85,7 @@ class McpToolset:
     async def open(self) -> None:
         """Start the servers side by side; those that fail are in ``failures``."""
         names = list(self._servers)
+        self._pool.end_others(self._chat_id, self._servers.values())
         opened = await asyncio.gather(*map(self._try_to_connect, names))
         self.failures += tuple(
             (name, problem) for name, problem in zip(names, opened, strict=True) if problem

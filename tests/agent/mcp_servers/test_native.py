@@ -188,6 +188,27 @@ def test_a_tool_that_came_with_the_end_of_a_turn_is_offered_from_the_next_one_on
     asyncio.run(run_turns())
 
 
+def test_a_server_that_was_removed_ends_with_the_next_turn(scene: Scene) -> None:
+    layout = Layout(str(scene.root / "state"), str(scene.root.parent / "config"))
+    coffee = {**TEA, "name": "coffee"}
+    write_settings(layout, TEA, coffee)
+
+    async def run_turns() -> None:
+        directory = McpDirectory(layout, {}, "")
+        try:
+            (await directory.open_turn(str(scene.root), 1, scene.person)).close()
+            assert [directory.count_running(name) for name in ("tea", "coffee")] == [1, 1]
+            Path(layout.mcp_settings).write_text(json.dumps({"servers": [TEA]}))
+            tools = await directory.open_turn(str(scene.root), 1, scene.person)
+            assert [directory.count_running(name) for name in ("tea", "coffee")] == [1, 0]
+            assert {server for server, _ in directory.list_prompts(1)} == {"tea"}
+            tools.close()
+        finally:
+            await directory.close()
+
+    asyncio.run(run_turns())
+
+
 def write_server(folder: Path, name: str, tool: str) -> dict[str, Any]:
     """Write a server with one tool, which says how the server is named; return its settings."""
     path = folder / f"{name}.py"
