@@ -16,6 +16,7 @@ from agentd import __version__
 from agentd.agent.mcp_servers.tool_schemas import fit_schema
 from agentd.agent.text import sanitize
 from agentd.agent.tools.viewing import read_picture
+from agentd.llm.dialects.half_characters import HalfCharacterDecoder
 
 JsonMap: TypeAlias = dict[str, object]
 RpcId: TypeAlias = int | str
@@ -122,11 +123,18 @@ def _encode(**members: object) -> bytes:
 
 
 def decode_messages(data: bytes | str) -> tuple[JsonMap, ...]:
-    """Return the messages of a line or body (several: a batch); none if it is not JSON."""
+    """Return the messages of a line or body (several: a batch); none if it is not JSON.
+
+    A text that was cut within a character does not make a message unreadable, nor does a ``NaN``.
+    """
     try:
         found = msgspec.json.decode(data)
     except (ValueError, RecursionError):
-        return ()
+        text = data if isinstance(data, str) else data.decode(errors="replace")
+        try:
+            found = HalfCharacterDecoder().decode(text)
+        except (ValueError, RecursionError):
+            return ()
     listed = found if isinstance(found, list) else [found]
     return tuple(one for one in listed if isinstance(one, dict))
 

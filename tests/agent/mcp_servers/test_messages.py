@@ -5,7 +5,12 @@ from typing import Any
 
 import pytest
 
-from agentd.agent.mcp_servers.messages import RemoteImage, read_call_result, read_tool
+from agentd.agent.mcp_servers.messages import (
+    RemoteImage,
+    decode_messages,
+    read_call_result,
+    read_tool,
+)
 
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(60)).decode()
 JPEG = base64.b64encode(b"\xff\xd8\xff\xe0" + bytes(60)).decode()
@@ -79,3 +84,25 @@ def test_the_base64_of_an_image_comes_without_line_breaks() -> None:
 )
 def test_what_no_supplier_takes_as_an_image_is_told_instead(data: str) -> None:
     assert read_image("image/png", data) == ("[image/png: cannot be shown here]", ())
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        (rb'{"text": "cut \ud83d"}', "cut "),
+        (rb'{"text": "cut \ud83d, and on"}', "cut \ufffd, and on"),
+        (rb'{"text": "whole \ud83d\ude00"}', "whole \U0001f600"),
+        (b'{"text": "cut \xf0\x9f"}', "cut \ufffd"),
+        (b'{"text": "no number", "at": NaN, "to": -Infinity}', "no number"),
+    ],
+)
+def test_a_text_that_is_cut_within_a_character_does_not_lose_the_message(
+    line: bytes, text: str
+) -> None:
+    (message,) = decode_messages(line)
+    assert message["text"] == text
+
+
+@pytest.mark.parametrize("line", [b"", b"hello", b'{"text": "', b"[" * 100_000, b"7", b"\xff"])
+def test_what_is_no_json_is_no_message(line: bytes) -> None:
+    assert decode_messages(line) == ()
