@@ -38,9 +38,10 @@ from agentd.agent.engines.external.conversation import (
     SupplierPause,
     TurnDone,
 )
-from agentd.agent.engines.external.json_rpc import get_path, get_text, iter_list
+from agentd.agent.engines.external.json_rpc import decode_line, get_path, get_text, iter_list
 from agentd.agent.engines.external.usage_windows import parse_moment
 from agentd.core.clock import Timestamp
+from agentd.llm.dialects.half_characters import HalfCharacterDecoder
 
 LOST = "The earlier session is gone. A new one was started with the latest messages of this chat."
 SIGN_IN = "Claude Code is not signed in: run `claude` once as the user whom agentd runs as."
@@ -66,6 +67,7 @@ class ClaudeConversation:
         self._session = ""
         self._events = ClaudeEvents(bounds, priced=assignment.priced)
         self._questions = ClaudeQuestions(bounds)
+        self._halves = HalfCharacterDecoder()
         self._spent_before = Decimal(0)
         """USD that the session had cost before this turn, since a resumed one keeps counting."""
         self._until: Timestamp | None = None
@@ -79,7 +81,7 @@ class ClaudeConversation:
     def on_line(self, line: bytes) -> Iterator[Step]:
         """Handle one message of Claude Code."""
         try:
-            given = msgspec.json.decode(line)
+            given = decode_line(line, self._halves)
         except (ValueError, RecursionError):  # not JSON, not UTF-8, or nested too deep
             return
         handle = _HANDLERS.get(get_text(given, "type"))

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from agentd.agent.engines.external.conversation import SendLine
+from agentd.llm.dialects.half_characters import HalfCharacterDecoder, may_hold_halves
 
 Id: TypeAlias = int | str
 
@@ -59,6 +60,7 @@ class RpcPeer:
         self._mark = {"jsonrpc": "2.0"} if marked else {}
         self._pending: dict[Id, str] = {}
         self._last_id = 0
+        self._halves = HalfCharacterDecoder()
 
     def request(self, method: str, params: object) -> SendLine:
         """Build a request; its response is an ``RpcResult`` or ``RpcError`` of this method."""
@@ -82,7 +84,7 @@ class RpcPeer:
     def parse(self, line: bytes) -> RpcMessage | None:
         """Parse a line; None for anything that is not a message for this side."""
         try:
-            given = msgspec.json.decode(line)
+            given = decode_line(line, self._halves)
         except (ValueError, RecursionError):  # not JSON, not UTF-8, or nested too deep
             return None
         if not isinstance(given, dict):
@@ -101,6 +103,19 @@ class RpcPeer:
 
     def _send(self, **members: object) -> SendLine:
         return SendLine(msgspec.json.encode({**self._mark, **members}))
+
+
+def decode_line(line: bytes, halves: HalfCharacterDecoder) -> Any:
+    """Return a line's value, whose texts may be cut within a character; see ``halves``.
+
+    Raises ``ValueError``, ``RecursionError``.
+    """
+    try:
+        return msgspec.json.decode(line)
+    except ValueError:
+        if not may_hold_halves(line):
+            raise
+        return halves.decode(line)
 
 
 def _parse_response(method: str, given: Mapping[str, Any]) -> RpcResult | RpcError:

@@ -148,6 +148,13 @@ def test_a_reply_is_shown_as_it_grows_and_reported_whole_with_the_cost_of_the_tu
     assert steps[-1] == TurnDone()
 
 
+def test_a_text_that_is_cut_within_a_character_does_not_lose_the_line():
+    cut, told = "Half of it: \ud83d.", "Half of it: \ufffd."
+    steps = run_turn(answer("m1", say_text(cut)), end_turn(cut))
+    assert filter_reported(steps) == [KEPT, ReplyCompleted(told, ONE, COST)]
+    assert steps[-1] == TurnDone()
+
+
 def test_tools_are_reported_in_their_order_and_usage_repeated_by_each_block_counts_once():
     steps = run_turn(
         answer("m1", say_text("I look.")),

@@ -45,6 +45,18 @@ def test_what_they_ask_is_answered_or_refused_by_its_id() -> None:
     assert refused == {"id": 0, "error": {"code": -32601, "message": "not here"}}
 
 
+def test_a_text_that_is_cut_within_a_character_goes_on_in_the_next_line() -> None:
+    peer = RpcPeer(marked=False)
+    said = [
+        peer.parse(rb'{"method":"say","params":"I \ud83d"}'),
+        peer.parse(rb'{"method":"say","params":"\ude00 see \udc00"}'),
+    ]
+    assert said == [
+        RpcNotification("say", "I "),
+        RpcNotification("say", "\U0001f600 see \ufffd"),
+    ]
+
+
 def test_what_they_show_has_no_id() -> None:
     peer = RpcPeer(marked=False)
     assert peer.parse(b'{"method":"error","params":[1]}') == RpcNotification("error", [1])
