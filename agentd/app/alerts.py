@@ -20,7 +20,7 @@ from agentd.gateway.export.service import Exporter
 from agentd.gateway.keys.model import AccessKey
 from agentd.gateway.keys.store import AccessKeyRepository
 from agentd.gateway.limits.events import ReachedLimit
-from agentd.gateway.limits.soft_limits import list_passed_soft_limits
+from agentd.gateway.limits.soft_limits import iter_told_limits, list_passed_soft_limits
 from agentd.gateway.limits.spend import LimitStatus
 from agentd.gateway.updates import GatewayAlertUpdate
 from agentd.storage.layout import Layout
@@ -125,6 +125,12 @@ class _WatchedGateway:
     @property
     def limit_files(self) -> tuple[object, ...]:
         return self._keys.keys, self._gateway.budgets.current
+
+    def iter_limits(self) -> Iterable[tuple[str, ReachedLimit]] | None:
+        gateway = self._gateway
+        if not gateway.budgets.was_valid:
+            return None
+        return iter_told_limits(self._keys.keys, gateway.budgets.current, gateway.meters)
 
     async def list_passed_soft_limits(self) -> Iterable[ReachedLimit]:
         gateway = self._gateway

@@ -46,7 +46,9 @@ _GATEWAY_TOPICS = {
 }
 _LIMIT_ERROR = "limit_"
 _BUDGET = "budget: "
-"""The beginning of the subjects of limits that their own events tell of."""
+"""The beginning of the subjects of limits that their own events tell of ..."""
+_OF_MODEL = f"{_BUDGET}model "
+"""... and of those among them that are on models within a key."""
 _BUDGET_WORDS = {
     "limit_near": "passed its soft limit",
     "limit_hit": "reached its limit, so requests are refused",
@@ -97,6 +99,13 @@ class WatchedGateway(Protocol):
     @property
     def limit_files(self) -> tuple[object, ...]:
         """What keys and budgets were read: others, once a file has changed."""
+        ...
+
+    def iter_limits(self) -> Iterable[tuple[str, ReachedLimit]] | None:
+        """Return the limits that events tell of, reached or not, by the kind of their alerts.
+
+        Those on models are left out until they are counted. None: the budgets are not known.
+        """
         ...
 
     def list_passed_soft_limits(self) -> Awaitable[Iterable[ReachedLimit]]:
@@ -192,14 +201,13 @@ class AlertMonitor:
 
     def _begin_budget_limit(self, kind: str, reached: ReachedLimit) -> None:
         topic = AlertTopic(kind, _format_budget_subject(reached))
+        mark = _format_budget_mark(reached)
         if known := self._alerts.firing.get(topic):
-            self._end_budget_limit(known)  # of the period before, if no poll came between
+            self._end_budget_limit(known, mark)  # if no poll came between
         what = _BUDGET_WORDS[kind]
         text = f"{_describe_budget(reached)} {what}: {reached.spent:f} of {reached.limit:f} USD"
         resets = f"; it resets at {reached.resets}" if reached.resets else ""
-        self._alerts.begin(
-            topic, f"{text} {_SPEND_LIMITS[reached.window]}{resets}.", reached.resets or ""
-        )
+        self._alerts.begin(topic, f"{text} {_SPEND_LIMITS[reached.window]}{resets}.", mark)
 
     def _observe(self, kind: str, problem: str) -> None:
         topic = AlertTopic(kind, "")
@@ -255,14 +263,34 @@ class AlertMonitor:
                 if known is None or not known.enabled or known.balance.low is None:
                     self._alerts.forget(one.topic)
 
-    def _end_budget_limit(self, one: FiringTopic) -> None:
-        """End what was said of a limit whose period is over."""
-        if not one.mark or self._clock.now() < one.mark:
+    def _end_budget_limits(self) -> None:
+        """End what was said of limits whose period is over, or that were changed or removed."""
+        told = [one for one in self._alerts.firing if one.subject.startswith(_BUDGET)]
+        limits = self._gateway.iter_limits() if told else None
+        if limits is None:
+            return
+        marks = {
+            (kind, _format_budget_subject(limit)): _format_budget_mark(limit)
+            for kind, limit in limits
+        }
+        for one in told:
+            mark = marks.get((one.kind, one.subject), "")
+            if mark or not one.subject.startswith(_OF_MODEL):
+                self._end_budget_limit(one, mark)
+
+    def _end_budget_limit(self, one: FiringTopic, mark: str) -> None:
+        """End what was said of a limit if it is another by now; an empty ``mark``: it is gone."""
+        ends, _, amount = one.mark.partition(" ")
+        if mark and mark in (one.mark, f"{ends} {amount or mark.partition(' ')[2]}"):
             return
         if one.kind == "limit_near":
             self._alerts.forget(one.topic)
-        else:
+        elif not mark:
+            self._alerts.end(one.topic, "The limit was removed.")
+        elif mark.partition(" ")[0] != ends:
             self._alerts.end(one.topic, "A new period of the limit has begun.")
+        else:
+            self._alerts.end(one.topic, "The limit was changed.")
 
     def _on_secret(self, record: RequestRecord, rule: str, count: int) -> None:
         name = record.key_name or record.key
@@ -285,11 +313,9 @@ class AlertMonitor:
 
     def _end_limits(self) -> None:
         """End what was said of limits that were reset or raised, or whose key is gone."""
+        self._end_budget_limits()
         for one in self._alerts.firing:
-            if one.kind not in ("limit_hit", "limit_near"):
-                continue
-            if one.subject.startswith(_BUDGET):
-                self._end_budget_limit(one)
+            if one.kind not in ("limit_hit", "limit_near") or one.subject.startswith(_BUDGET):
                 continue
             key_id, _, name = one.subject.partition(" ")
             key = self._gateway.find_key(key_id)
@@ -321,6 +347,11 @@ def _is_own_limit(reached: ReachedLimit) -> bool:
 def _format_budget_subject(reached: ReachedLimit) -> str:
     parts = (reached.scope, reached.key or reached.name, reached.model, reached.window)
     return _BUDGET + " ".join(filter(None, parts))
+
+
+def _format_budget_mark(limit: ReachedLimit) -> str:
+    """Return what distinguishes a limit from itself in another period, or with another amount."""
+    return f"{limit.resets or ''} {limit.limit:f}"
 
 
 def _describe_budget(reached: ReachedLimit) -> str:

@@ -1,7 +1,8 @@
-"""The soft limits that are passed now, of all keys and budgets, by the numbers of the meters."""
+"""The limits in USD of all keys and budgets, and which soft ones are passed now, by the meters."""
 
 import asyncio
 from collections.abc import Awaitable, Iterable, Iterator, Mapping
+from decimal import Decimal
 from typing import Protocol
 
 from agentd.gateway.keys.limits import NO_SOFT_LIMITS
@@ -64,6 +65,40 @@ async def list_passed_soft_limits(
         if number % AT_ONCE == 0:
             await asyncio.sleep(0)
     return found
+
+
+def iter_told_limits(
+    keys: Iterable[AccessKey], budgets: Mapping[str, Budget], meters: SoftLimitMeters
+) -> Iterator[tuple[str, ReachedLimit]]:
+    """Yield all limits in USD of which events tell when they are reached: hard and soft ones.
+
+    Each has the kind of its alert. Limits on models are left out as long as they are not counted.
+    """
+    for budget in budgets.values():
+        if budget.enabled:
+            yield from _iter_told(meters.describe_budget(budget))
+    for key in keys:
+        if key.enabled and (key.model_limits or has_soft_limits(key)):
+            yield from _iter_told(meters.describe_key(key))
+            for status in meters.describe_models(key):
+                yield from _iter_told(status)
+
+
+def _iter_told(status: LimitsStatus) -> Iterator[tuple[str, ReachedLimit]]:
+    for hard in status.limits:
+        if isinstance(hard.limit, Decimal) and isinstance(hard.used, Decimal):
+            name, amount = hard.name, hard.limit
+            yield (
+                "limit_hit",
+                describe_reached_limit(status.holder, name, amount, hard.resets, spent=hard.used),
+            )
+    for soft in status.soft:
+        yield (
+            "limit_near",
+            describe_reached_limit(
+                status.holder, soft.name, soft.amount, soft.resets, spent=soft.used
+            ),
+        )
 
 
 def has_soft_limits(key: AccessKey) -> bool:

@@ -198,6 +198,31 @@ def test_limits_are_told_when_they_are_near_and_when_they_are_reached(
 
 
 @pytest.mark.usefixtures("told")
+def test_a_budget_that_is_raised_may_spend_again_which_is_told_as_is_its_new_limit(
+    told: GatewaySetup, receiver: AlertReceiver, ask: Callable[..., str]
+) -> None:
+    """The limit of the key has room for all of it."""
+    hit, over = ("limit_hit", "firing"), ("limit_hit", "resolved")
+    assert ask() == "well"
+    with closing(manage(told.daemon)) as manager:
+        (key,) = manager.get("/api/agent/keys")["items"]
+        address = f"/api/agent/keys/{key['id']}"
+        manager.patch(address, {"limits": {"day": 100}, "tags": ["team"]})
+        budget = {"name": "team", "tag": "team", "limits": {"total": "0.04"}}
+        assert manager.post("/api/agent/budgets", budget).status == 201
+        assert [ask(), ask(), ask()] == ["well", "well", "429"]
+        wait_for_kinds(receiver, hit)
+        raised = {"limits": {"total": "0.06"}}
+        assert manager.patch("/api/agent/budgets/team", raised).status == 200
+        wait_for_kinds(receiver, hit, over)
+        assert [ask(), ask()] == ["well", "429"]
+        wait_for_kinds(receiver, hit, over, hit)
+        assert manager.delete("/api/agent/budgets/team").status == 204
+        told_last = wait_for_kinds(receiver, hit, over, hit, over)[-1]
+        assert told_last["text"] == "The limit was removed."
+
+
+@pytest.mark.usefixtures("told")
 def test_a_secret_is_told_by_its_rule_and_never_by_its_value(
     receiver: AlertReceiver, ask: Callable[..., str]
 ) -> None:

@@ -19,7 +19,7 @@ from agentd.gateway.limits.events import HardLimitReached, ReachedLimit, SoftLim
 from tests.gateway.ledger.entries import build_record
 
 OPS = AlertTarget(name="ops", url="https://example.org")
-RESETS = "2026-01-02T00:00:00.000Z"
+RESETS, NEXT = "2026-01-02T00:00:00.000Z", "2026-01-03T00:00:00.000Z"
 
 
 class Memory:
@@ -51,6 +51,12 @@ class QuietGateway:
         self.passed: list[ReachedLimit] | AgentdError = []
         self.channels: dict[str, Channel] = {}
         self.balances: list[tuple[Channel, ChannelBalance]] = []
+        self.limits: list[ReachedLimit] | None = [build_limit()]
+
+    def iter_limits(self) -> list[tuple[str, ReachedLimit]] | None:
+        if self.limits is None:
+            return None
+        return [(kind, one) for kind in ("limit_hit", "limit_near") for one in self.limits]
 
     def iter_balances(self) -> list[tuple[Channel, ChannelBalance]]:
         return self.balances
@@ -73,7 +79,8 @@ async def test_a_limit_of_a_budget_is_told_once_until_its_period_is_over() -> No
     clock, memory = FrozenClock(), Memory()
     alerts = AlertService(memory, memory, lambda: {"ops": OPS}, clock)
     await alerts.start()
-    monitor = AlertMonitor(alerts, QuietGateway(), clock)
+    gateway = QuietGateway()
+    monitor = AlertMonitor(alerts, gateway, clock)
     monitor.on_event(SoftLimitReached(build_limit()))
     for _ in range(3):
         monitor.on_event(HardLimitReached(build_limit()))
@@ -88,8 +95,61 @@ async def test_a_limit_of_a_budget_is_told_once_until_its_period_is_over() -> No
         f" it resets at {RESETS}."
     )
     clock.move(86400)
+    gateway.limits = [build_limit(resets=NEXT)]
     monitor.poll()
     assert [(one.kind, one.state) for one in alerts.alerts][2:] == [("limit_hit", "resolved")]
+    assert alerts.alerts[2].text == "A new period of the limit has begun."
+    assert not tuple(alerts.firing)
+    await alerts.stop()
+
+
+@pytest.mark.gen_test
+@pytest.mark.parametrize("resets", [RESETS, None])
+async def test_a_limit_of_a_budget_that_was_raised_is_over_and_told_again_when_it_is_reached(
+    resets: str | None,
+) -> None:
+    clock, memory, gateway = FrozenClock(), Memory(), QuietGateway()
+    alerts = AlertService(memory, memory, lambda: {"ops": OPS}, clock)
+    await alerts.start()
+    monitor = AlertMonitor(alerts, gateway, clock)
+    window = {"window": "day" if resets else "total", "resets": resets}
+    small, large = build_limit(**window), build_limit(**window, limit=Decimal(9))
+    monitor.on_event(SoftLimitReached(small))
+    monitor.on_event(HardLimitReached(small))
+    gateway.limits = None  # the file cannot be read: nothing is known
+    monitor.poll()
+    assert len(tuple(alerts.firing)) == 2
+    gateway.limits = [large]
+    monitor.poll()
+    assert not tuple(alerts.firing)
+    assert (alerts.alerts[2].state, alerts.alerts[2].text) == ("resolved", "The limit was changed.")
+    monitor.on_event(SoftLimitReached(large))
+    monitor.on_event(HardLimitReached(large))
+    monitor.poll()
+    assert len(alerts.alerts) == 5
+    assert len(tuple(alerts.firing)) == 2
+    gateway.limits = []
+    monitor.poll()
+    assert not tuple(alerts.firing)
+    assert alerts.alerts[5].text == "The limit was removed."
+    monitor.on_event(SoftLimitReached(small))
+    monitor.on_event(SoftLimitReached(large))  # raised and passed before a poll came
+    assert [one.kind for one in alerts.alerts[6:]] == ["limit_near", "limit_near"]
+    await alerts.stop()
+
+
+@pytest.mark.gen_test
+async def test_what_was_told_of_a_limit_on_models_holds_while_these_are_not_counted() -> None:
+    clock, memory, gateway = FrozenClock(), Memory(), QuietGateway()
+    alerts = AlertService(memory, memory, lambda: {"ops": OPS}, clock)
+    await alerts.start()
+    monitor = AlertMonitor(alerts, gateway, clock)
+    monitor.on_event(HardLimitReached(build_limit(scope="model", key="abc", model="gpt-*")))
+    gateway.limits = []
+    monitor.poll()
+    assert len(tuple(alerts.firing)) == 1
+    gateway.limits = [build_limit(scope="model", key="abc", model="gpt-*", resets=NEXT)]
+    monitor.poll()
     assert not tuple(alerts.firing)
     await alerts.stop()
 
