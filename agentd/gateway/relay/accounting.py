@@ -313,7 +313,8 @@ class RequestAccounting:
             else:
                 usage = self._estimate_usage(usage, reserved.output_tokens)
         cost = compute_recorded_cost(usage, pricing, reported=reported)
-        return (structs.replace(cost, estimated=True) if self._has_fee else cost), usage
+        guessed = self._has_fee or self.summary.has_audio
+        return (structs.replace(cost, estimated=True) if guessed else cost), usage
 
     def _is_usage_credible(self) -> bool:
         """Return whether the supplier's usage is plausible: some report only zeros."""

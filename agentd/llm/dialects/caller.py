@@ -55,6 +55,8 @@ class RequestSummary(Struct, frozen=True):
     """The kind of service that is asked for; empty: the usual one. See ``callers.extras``."""
     uses_paid_tools: bool = False
     """True if tools are on offer that the supplier runs itself, for a fee."""
+    has_audio: bool = False
+    """True if the request has audio, for whose tokens no rate is known."""
 
 
 class UsageObserver(Protocol):

@@ -1,6 +1,6 @@
 """Request features with a price of their own, beside the usual price per token.
 
-These are service tiers, and tools that the supplier itself runs for a fee per use. Neither is
+These are service tiers, tools that the supplier itself runs for a fee per use, and audio. None is
 translated: only a supplier of the caller's dialect is asked for them.
 """
 
@@ -44,6 +44,15 @@ mentions_paid_tools = re.compile(
     rb'|server_tool_use|url_citation)"|"groundingMetadata"\s*:\s*\{'
 ).search
 """True if a response reports, in any dialect, that a supplier's own tool was used."""
+
+
+_AUDIO_WORDS = (b'"input_audio"', b'"audio/')
+_find_audio = re.compile(rb'"type"\s*:\s*"input_audio"|"mime_?[tT]ype"\s*:\s*"audio/').search
+
+
+def has_audio(body: bytes) -> bool:
+    """Return whether a request has audio, whose tokens cost more than those of its text."""
+    return any(word in body for word in _AUDIO_WORDS) and bool(_find_audio(body))
 
 
 def name_service(dialect: ChannelDialect, asked: object) -> str:

@@ -179,3 +179,27 @@ def test_a_suppliers_own_tool_is_marked_where_it_was_used(
     entry = gateway.wait_for_record(result)
     assert (result.status, entry.outcome, entry.estimated) == (200, "ok", searched)
     assert float(entry.cost) == pytest.approx((1000 * 3 + 100 * 15) / 10**6)
+
+
+AUDIO: dict[ChannelDialect, dict[str, Any]] = {
+    "openai-chat": {"type": "input_audio", "input_audio": {"data": "UklGRg==", "format": "wav"}},
+    "gemini": {"inlineData": {"mimeType": "audio/wav", "data": "UklGRg=="}},
+}
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("dialect", AUDIO)
+def test_audio_is_counted_as_text_and_marked(
+    gateway: RunningGateway, dialect: ChannelDialect, stream: bool
+) -> None:
+    gateway.supplier.script(Answer((Say("well"),), USED))
+    model = f"by-{CHANNELS[dialect]}"
+    body = build_call(dialect, model, stream=stream)[1]
+    if dialect == "gemini":
+        body["contents"][0]["parts"].append(AUDIO[dialect])
+    else:
+        body["messages"][0]["content"] = [{"type": "text", "text": "hello"}, AUDIO[dialect]]
+    result = gateway.add_caller().ask(dialect, model, stream=stream, body=body)
+    entry = gateway.wait_for_record(result)
+    assert (result.status, entry.outcome, entry.estimated) == (200, "ok", True)
+    assert float(entry.cost) == pytest.approx((1000 * 3 + 100 * 15) / 10**6)

@@ -67,3 +67,20 @@ def test_tools_that_the_supplier_runs_are_seen(dialect, more, served):
 )
 def test_the_use_of_such_a_tool_is_seen(told, used):
     assert bool(service_tier.mentions_paid_tools(json.dumps(told).encode())) is used
+
+
+@pytest.mark.parametrize(
+    ("dialect", "part", "heard"),
+    [
+        ("openai-chat", {"type": "input_audio", "input_audio": {"data": "UklGRg=="}}, True),
+        ("openai-chat", {"type": "text", "text": '{"type": "input_audio"}'}, False),
+        ("openai-responses", {"type": "input_audio", "input_audio": {"data": ""}}, True),
+        ("gemini", {"inlineData": {"mimeType": "audio/wav", "data": "UklGRg=="}}, True),
+        ("gemini", {"file_data": {"mime_type": "audio/mp3", "file_uri": "x"}}, True),
+        ("gemini", {"inlineData": {"mimeType": "image/png", "data": ""}}, False),
+        ("gemini", {"text": '{"mimeType": "audio/wav"}'}, False),
+    ],
+)
+def test_audio_is_seen(dialect, part, heard):
+    said = [{"role": "user", "content": [part], "parts": [part]}]
+    assert peek(dialect, messages=said, input=said, contents=said).has_audio is heard

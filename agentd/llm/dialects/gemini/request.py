@@ -205,6 +205,7 @@ def peek(body: bytes, model: str = "", stream: bool = False) -> RequestSummary:
         replies=seen.candidate_count or 1,
         service_tier=extras.name_service("gemini", request),
         uses_paid_tools=extras.offers_paid_tools(request.tools),
+        has_audio=extras.has_audio(body),
     )
 
 

@@ -295,6 +295,7 @@ def peek(body: bytes) -> RequestSummary:
         freeform_tools=frozenset(_iter_freeform_names(seen.tools)),
         service_tier=extras.name_service("openai-chat", seen),
         uses_paid_tools=seen.web_search_options is not None or bool(seen.plugins),
+        has_audio=extras.has_audio(body),
     )
 
 

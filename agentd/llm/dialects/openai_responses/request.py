@@ -307,6 +307,7 @@ def peek(body: bytes) -> RequestSummary:
         stores_reply=seen.store is not False,
         service_tier=extras.name_service("openai-responses", seen),
         uses_paid_tools=extras.offers_paid_tools(seen.tools),
+        has_audio=extras.has_audio(body),
     )
 
 
