@@ -4,10 +4,12 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 
 from agentd.agent.workspace_decisions import open_hook_decisions, open_server_decisions
 from agentd.app.state import read_format, read_marks
 from agentd.auth.session_store import SessionFile
+from agentd.bots.store import BotsYmlFile
 from agentd.chats.journal_reader import JournalDamage
 from agentd.chats.journal_reader import read_entries as read_lines
 from agentd.chats.labels.store import LabelChangeFile
@@ -105,7 +107,8 @@ def find_state_problems(layout: Layout) -> list[ConfigProblem]:
 def find_gateway_problems(layout: Layout) -> list[ConfigProblem]:
     """Return the problems of the model gateway's files, except ``models.yml``. Blocking.
 
-    Mismatches between its models and its channels are reported once both can be read.
+    Mismatches between its models and its channels, and of targets of alerts and bots, are reported
+    once both can be read.
     """
     found = collect_problems(lambda: channels_store.check(layout))
     found += collect_problems(lambda: settings_store.load(layout))
@@ -115,10 +118,12 @@ def find_gateway_problems(layout: Layout) -> list[ConfigProblem]:
     found += collect_problems(LicenceFile(layout).read_issuers)
     found += AccessKeyFile(layout).read().problems
     found += _collect_listed(lambda: ManagementKeyFile(layout).load().problems)
-    try:
-        return [*found, *models_store.find_unknown_channels(layout, channels_store.load(layout))]
-    except AgentdError:
-        return found
+    with suppress(AgentdError):  # told by then
+        found += models_store.find_unknown_channels(layout, channels_store.load(layout))
+    with suppress(AgentdError):
+        bots = {bot.id: bot.enabled for bot in BotsYmlFile(layout).load()}
+        found += alert_targets.find_unusable_bots(layout, bots)
+    return found
 
 
 class GatewayInspection:

@@ -172,6 +172,32 @@ def test_hooks_and_decisions_about_them_are_checked_too(capsys, folder):
     ]
 
 
+def test_an_alert_that_no_bot_would_send_is_told(capsys, folder):
+    (folder / "config").mkdir(exist_ok=True)
+    chat = "kind: telegram, chat: 5"
+    (folder / "config" / "alerts.yml").write_text(
+        "targets:\n"
+        f"  - {{name: a, {chat}, bot: helper}}\n"
+        f"  - {{name: b, {chat}, bot: helpr}}\n"
+        f"  - {{name: c, {chat}, bot: off}}\n"
+        f"  - {{name: d, {chat}, bot: gone, enabled: false}}\n"
+    )
+    bot = "kind: telegram, users: [5]"
+    (folder / "config" / "bots.yml").write_text(
+        f"bots:\n  - {{id: helper, {bot}, token: 'env:A'}}\n"
+        f"  - {{id: off, {bot}, token: 'env:B', enabled: false}}\n"
+    )
+    for name in ("alerts.yml", "bots.yml"):
+        (folder / "config" / name).chmod(0o600)
+    assert main(["check"]) == 1
+    problems = capsys.readouterr().out.replace(f"{folder}/config/", "").splitlines()
+    assert problems == [
+        'alerts.yml:3: targets[1].bot: "helpr" is none of the bots of bots.yml; did you mean'
+        ' "helper"?',
+        'alerts.yml:4: targets[2].bot: "off" is disabled in bots.yml',
+    ]
+
+
 def test_models_and_skills_are_checked_too(capsys, folder):
     (folder / "config" / "skills" / "review").mkdir(parents=True)
     (folder / "config" / "skills" / "review" / "SKILL.md").write_text("---\nname: x\n---\n")

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct, structs
 
-from agentd.core.errors import BadRequest, ConfigError, ConfigProblem
+from agentd.core.errors import BadRequest, ConfigError, ConfigProblem, suggest_name
 from agentd.core.secret_text import MASK, explain_malformed_secret, is_reference
 from agentd.gateway.alerts.message import decode_secret
 from agentd.gateway.alerts.model import AlertTarget
@@ -24,6 +24,7 @@ from agentd.storage.secret_ref import resolve_secret
 from agentd.storage.watched_file import WatchedFile
 from agentd.storage.yaml import reader as yaml_reader
 from agentd.storage.yaml.entries import NamedEntries, WatchedEntries
+from agentd.storage.yaml.schema import ValuePath
 
 MAX_TARGETS = 50
 
@@ -66,6 +67,33 @@ def check(layout: Layout) -> None:
                 problems += error.problems
     if problems:
         raise ConfigError(problems)
+
+
+def find_unusable_bots(layout: Layout, bots: Mapping[str, bool]) -> tuple[ConfigProblem, ...]:
+    """Find targets of bots that are not there or not enabled, with line numbers. Blocking.
+
+    ``bots`` tells of each whether it is enabled. Raises as ``load`` when the file has mistakes of
+    its own.
+    """
+    load(layout)
+
+    def check_bots(content: AlertsYml) -> Iterator[tuple[ValuePath, str]]:
+        for number, target in enumerate(content.targets or ()):
+            if not target.enabled or target.kind != "telegram" or bots.get(target.bot):
+                continue
+            if target.bot in bots:
+                what = "is disabled in bots.yml"
+            else:
+                what = f"is none of the bots of bots.yml{suggest_name(target.bot, bots)}"
+            yield ("targets", number, "bot"), f'"{target.bot}" {what}'
+
+    found = document.read_document(layout.alert_targets, yaml_reader.MAX_FILE_SIZE)
+    try:
+        data = found.data if found else b""
+        yaml_reader.load_yaml(layout.alert_targets, data, AlertsYml, check_bots)
+    except ConfigError as error:
+        return tuple(error.problems)
+    return ()
 
 
 def resolve_target(target: AlertTarget, environ: Mapping[str, str]) -> AlertTarget:
