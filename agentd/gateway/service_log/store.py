@@ -149,7 +149,10 @@ def read_page(
 
 
 def _iter_backwards(layout: Layout, before: int = 0) -> Iterator[ServiceLogEntry]:
-    """Yield the entries of all files, newest first; only those before a number, if given."""
+    """Yield the entries of all files, newest first; only those before a number, if given.
+
+    A file that gets its next number meanwhile is met again, but each entry is yielded once.
+    """
     for number in range(MAX_FILES):
         try:
             fd = os.open(_get_path(layout.service_log, number), _READ)
@@ -160,6 +163,7 @@ def _iter_backwards(layout: Layout, before: int = 0) -> Iterator[ServiceLogEntry
                 with suppress(msgspec.DecodeError, UnicodeDecodeError):
                     note = _decoder.decode(line)
                     if not before or note.n < before:
+                        before = note.n
                         yield note
         finally:
             os.close(fd)

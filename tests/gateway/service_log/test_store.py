@@ -147,3 +147,15 @@ def test_what_cannot_be_read_is_unavailable(layout, monkeypatch):
     monkeypatch.setattr(module.os, "open", refuse)
     with pytest.raises(Unavailable):
         read_page(layout, ALL)
+
+
+def test_a_log_that_turns_over_while_it_is_read_tells_each_note_once(layout, service_log):
+    for n in range(3):
+        service_log.add("info", "test", str(n))
+    wait_until_written(service_log)
+    notes = module._iter_backwards(layout)
+    found = [next(notes).text]
+    service_log._thread.submit(service_log._rotate).result(100)
+    service_log.add("info", "test", "later")
+    wait_until_written(service_log)
+    assert found + [note.text for note in notes] == ["2", "1", "0"]
