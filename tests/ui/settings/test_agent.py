@@ -1,16 +1,18 @@
 """Settings, Agent: the settings of ``agentd.yml``, saved by card, followed while one edits."""
 
 import hashlib
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from agentd.cli.main import main
 from tests.support.daemon import Serving, until
 from tests.ui.support import Person, hold_requests
 
-from playwright.sync_api import Page, expect  # isort: skip
+from playwright.sync_api import Page, Route, expect  # isort: skip
 
 DIGEST = hashlib.sha256(b"the management key").hexdigest()
 
@@ -172,3 +174,46 @@ def test_what_was_typed_and_not_saved_is_there_when_one_comes_back(ada: Person, 
     expect(page.get_by_label("Codex command")).to_have_value("codex")
     expect(page.locator(".setting.changed")).to_have_count(0)
     assert "turn_steps: 90  # many" in file.read_text()
+
+
+def test_a_blank_at_the_end_of_a_text_is_not_saved(ada: Person, file: Path, tmp_path: Path) -> None:
+    page = ada.open("/settings/agent")
+    page.get_by_label("Workspace").fill(f"{tmp_path} ")
+    save_card(page, "Address and folders")
+    expect(page.get_by_label("Workspace")).to_have_value(str(tmp_path))
+    assert f"workspace: '{tmp_path}'\n" in file.read_text()
+
+
+def test_the_value_in_force_is_told_in_words_whatever_it_is(ada: Person) -> None:
+    files = {"certificate": "old.pem", "key": "old.key"}
+
+    def answer(route: Route) -> None:
+        view = route.fetch().json()
+        tls = next(one for one in view["settings"] if one["name"] == "tls")
+        tls |= {"value": files, "next": {**files, "certificate": "new.pem"}, "waits": True}
+        route.fulfill(json=view)
+
+    page = ada.context.new_page()
+    page.route("**/api/settings/all", answer)
+    page.goto(f"{ada.url}/settings/agent")
+    setting = page.locator(".setting", has=page.get_by_label("Tls", exact=True))
+    expect(setting.locator(".waits")).to_contain_text('"certificate": "old.pem"')
+
+
+def test_https_is_set_and_taken_back(ada: Person, file: Path, tmp_path: Path) -> None:
+    arguments = ["--config", str(tmp_path), "--state", str(tmp_path / "state"), "tls"]
+    assert main(arguments) == 0
+    made = {
+        name: str(tmp_path / "tls" / file_name)
+        for name, file_name in (("certificate", "server.crt"), ("key", "server.key"))
+    }
+    page = ada.open("/settings/agent")
+    field = page.get_by_label("Tls", exact=True)
+    expect(field).to_have_value("")
+    field.fill(json.dumps(made))
+    save_card(page, "Address and folders")
+    assert made["certificate"] in file.read_text()
+    expect(field).to_have_value(re.compile('"key": '))
+    field.fill("")
+    save_card(page, "Address and folders")
+    assert made["certificate"] not in file.read_text()

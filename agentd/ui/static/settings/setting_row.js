@@ -15,7 +15,7 @@ import { numberOf } from "./frame.js";
 
 /** @param {Setting} setting @returns {Kind} */
 function kindOf({ schema }) {
-  const types = [schema.type, ...(schema.anyOf ?? []).map((/** @type {any} */ one) => one.type)].flat();
+  const types = [schema.type, ...(schema.anyOf ?? []).map((/** @type {any} */ one) => (one.$ref ? "object" : one.type))].flat();
   if (schema.enum) return "choice";
   if (types.includes("array")) return schema.items?.type === "string" ? "lines" : "json";
   if (types.includes("number") && types.includes("string")) return "money";
@@ -47,7 +47,7 @@ export function valueOf(setting, text) {
   if (kind === "lines") return typed ? typed.split("\n").map((line) => line.trim()).filter(Boolean) : [];
   if (kind === "number") return typed === "" ? null : numberOf(typed, setting.name);
   if (kind === "money") return typed === "" ? null : typed;
-  if (kind !== "json") return text;
+  if (kind !== "json") return typed; // keyboards of phones add a blank
   if (!typed) return setting.default;
   try {
     return JSON.parse(typed);
@@ -111,15 +111,28 @@ function facts(setting) {
     el("span", null, setting.source === "default" ? "default" : `from ${setting.source}`),
     setting.waits
       ? el("b", { class: "waits" },
-        setting.secret ? "Changed: waits for a restart" : `Waits for a restart; now ${String(setting.value ?? "nothing") || "empty"}`)
+        setting.secret ? "Changed: waits for a restart" : `Waits for a restart; now ${nowText(setting)}`)
       : setting.restart ? el("span", null, "takes effect with a restart") : null,
   ];
+}
+
+/** @param {Setting} setting */
+function nowText(setting) {
+  if (setting.value === null) return "nothing";
+  return textOf({ ...setting, next: setting.value }).replaceAll("\n", " ") || "empty";
 }
 
 /** @param {Setting} setting */
 function defaultText(setting) {
   const text = textOf({ ...setting, next: setting.default }).replaceAll("\n", " ");
   return text && text.length <= 40 ? `: ${text}` : "";
+}
+
+/** @param {Setting} setting */
+function placeholderOf({ schema }) {
+  if (schema.type === "array") return schema.items?.type === "string" ? "One a line" : "[]";
+  const parts = Object.values(schema.$defs ?? {}).flatMap((/** @type {any} */ one) => Object.keys(one.properties ?? {}));
+  return `{${parts.map((name) => `"${name}": …`).join(", ")}}`;
 }
 
 /**
@@ -136,7 +149,7 @@ function field(setting, attributes, shown, type) {
       el("option", { value: one, selected: one === shown() }, one)));
   }
   if (kind === "lines" || kind === "json") {
-    return el("textarea", { ...value, value: shown, rows: 3, spellcheck: "false", placeholder: kind === "lines" ? "One a line" : "[]" });
+    return el("textarea", { ...value, value: shown, rows: 3, spellcheck: "false", placeholder: placeholderOf(setting) });
   }
   return el("input", {
     ...value, value: shown, type: setting.secret ? "password" : "text", inputmode: kind === "number" || kind === "money" ? "decimal" : null,
