@@ -152,6 +152,24 @@ def test_a_form_that_is_open_as_the_login_ends_is_not_shown_to_somebody_else(
     assert "of ada alone" not in page.content()
 
 
+@pytest.mark.parametrize(
+    ("path", "label"),
+    [("/settings/agent", "Turn steps"), ("/gateway/settings", "Silence of a stream")],
+)
+def test_settings_that_were_typed_as_the_login_ends_are_there_after_the_next(
+    visitor: Person, site: Serving, path: str, label: str
+) -> None:
+    """Rows 5 and 14."""
+    page = visitor.open(f"/login?next={path}")
+    sign_in(page)
+    field = page.get_by_label(label)
+    field.fill("77")
+    site.administrator().delete("/api/session?everywhere=true")
+    expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+    sign_in(page)
+    expect(field).to_have_value("77")
+
+
 def test_what_waits_or_is_a_draft_stays_with_its_author_when_another_person_signs_in(
     visitor: Person, site: Serving
 ) -> None:

@@ -69,7 +69,7 @@ const CARDS = [
     ] },
 ];
 
-const kept = /** @type {typeof cardDrafts<import("./form.js").Draft>} */ (cardDrafts)();
+const draftOf = /** @type {typeof cardDrafts<import("./form.js").Draft>} */ (cardDrafts)();
 
 export const page = forAdministrators("Gateway settings", () => {
   const reading = following((abort) => get("/api/agent/settings", {}, abort), { events: ["gatewayConfigUpdate"] });
@@ -113,10 +113,10 @@ function settingsCard({ id, title, text, fields }, settings, reload) {
   const described = fields().map((field) => ({
     ...field, hint: field.hint ?? first.find((one) => one.name === field.name)?.description ?? "",
   }));
-  const draft = kept.get(id);
+  const { draft, keep } = draftOf(id);
   const form = resourceForm(described, draft?.before ?? valuesOf(first, described));
   for (const [name, text] of draft?.texts ?? []) form.set(name, text);
-  onEnd(() => kept.set(id, form.typed()));
+  onEnd(() => keep(form.typed()));
   const others = signal(/** @type {import("./form.js").Difference[]} */ ([]));
   let isSending = false;
   /** Whether nobody else changed what was changed here, too. @param {Setting[]} now */

@@ -30,7 +30,7 @@ const CARDS = [
     names: ["agent_api_key", "admin_user", "admin_password_hash", "proxy_app_hash"] },
 ];
 
-const kept = /** @type {typeof cardDrafts<Drafts>} */ (cardDrafts)();
+const draftsOf = /** @type {typeof cardDrafts<Drafts>} */ (cardDrafts)();
 
 /** @returns {import("../core/router.js").Page} */
 export function page() {
@@ -58,8 +58,9 @@ function show(first) {
 function settingsCard({ title, text, names }, settings) {
   const known = names.filter((name) => settings.peek().some((one) => one.name === name));
   /** What was typed, and what the setting was when one began: by name. */
-  const drafts = signal(/** @type {Drafts} */ (kept.get(title) ?? new Map()));
-  effect(() => kept.set(title, drafts.value));
+  const { draft, keep } = draftsOf(title);
+  const drafts = signal(/** @type {Drafts} */ (draft ?? new Map()));
+  effect(() => keep(drafts.value));
   const failed = signal(/** @type {unknown} */ (null));
   const busy = signal(false);
   const changed = computed(() => drafts.value.size);

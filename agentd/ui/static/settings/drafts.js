@@ -6,19 +6,16 @@
 import { session } from "../core/api.js";
 
 /**
- * Drafts by the card that they are of, each for who is signed in.
+ * The draft of each card, of who is signed in as the card is made: also when that login ends before the card does.
  * @template T
- * @returns {{ get: (card: string) => T | undefined, set: (card: string, draft: T | undefined) => void }}
+ * @returns {(card: string) => { draft: T | undefined, keep: (draft: T | undefined) => void }}
  */
 export function cardDrafts() {
   /** @type {Map<string, T>} */
   const kept = new Map();
-  const keyOf = (/** @type {string} */ card) => `${session.peek()?.user ?? ""} ${card}`;
-  return {
-    get: (card) => kept.get(keyOf(card)),
-    set: (card, draft) => {
-      if (draft === undefined) kept.delete(keyOf(card));
-      else kept.set(keyOf(card), draft);
-    },
+  return (card) => {
+    const key = `${session.peek()?.user ?? ""} ${card}`;
+    const keep = (/** @type {T | undefined} */ draft) => void (draft === undefined ? kept.delete(key) : kept.set(key, draft));
+    return { draft: kept.get(key), keep };
   };
 }
