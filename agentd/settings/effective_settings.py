@@ -6,6 +6,7 @@ said on the command line, in the environment or in ``.env`` comes before the fil
 """
 
 import asyncio
+import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from socket import AI_PASSIVE, SOCK_STREAM, getaddrinfo, socket
@@ -143,6 +144,9 @@ class EffectiveSettings:
             check(before.settings)
             if "tls" in wanted:
                 _require_usable_tls(after.settings.tls)
+            if wanted.get("state") and self._outside:
+                state = os.path.expanduser(after.settings.state)
+                _require_usable_state(os.path.abspath(os.path.join(self._outside.folder, state)))
             return _changes_only(wanted, before, after)
 
         put = partial(_edit_values, wanted=wanted)
@@ -192,6 +196,20 @@ def _require_usable_address(host: str) -> None:
             f"host: the next start could not listen on {host[:100]!r}: {messages}",
             "Name an address of this host.",
         ) from error
+
+
+def _require_usable_state(folder: str) -> None:
+    """Raise ``BadRequest`` for a state folder that the next start could not use. Blocking."""
+    above = folder
+    while not os.path.lexists(above):
+        above = os.path.dirname(above)
+    if os.path.isdir(above) and os.access(above, os.W_OK | os.X_OK):
+        return
+    why = "may not be written to" if os.path.isdir(above) else "is no folder"
+    raise BadRequest(
+        f"state: the next start could not use {folder[:1000]!r}: {above[:1000]} {why}",
+        "Name a folder that agentd may make or write to.",
+    )
 
 
 def _require_usable_tls(files: TlsFiles | None) -> None:

@@ -316,6 +316,10 @@ def test_what_was_said_elsewhere_comes_before_the_file_still(file, serve):
             {"tls": {"certificate": "/none/a.crt", "key": "/none/a.key"}},
             "tls: the next start could not answer https: /none/a.crt: cannot be read",
         ),
+        (
+            {"state": "/dev/null/state"},
+            "state: the next start could not use '/dev/null/state': /dev/null is no folder",
+        ),
     ],
 )
 def test_what_does_not_fit_is_refused_as_the_file_would_be_and_nothing_is_written(
