@@ -28,7 +28,8 @@ def fit_schema(given: Mapping[str, object]) -> dict[str, object]:
         parts += branches
     properties: dict[str, object] = {}
     for one in parts:
-        properties = {**properties, **_get_properties(one), **properties}
+        for name, described in _get_properties(one).items():
+            properties.setdefault(name, described)
     dropped = ("$schema", "required", *_REFUSED)
     kept = {key: value for key, value in given.items() if key not in dropped}
     more = {"required": list(dict.fromkeys(required))} if required else {}
@@ -36,11 +37,14 @@ def fit_schema(given: Mapping[str, object]) -> dict[str, object]:
 
 
 def _iter_branches(schema: Mapping[str, object], name: str) -> Iterator[Mapping[str, object]]:
-    """Yield the parts of an alternative; those that are written elsewhere, from there."""
+    """Yield the different parts of an alternative; those that are written elsewhere, from there.
+
+    One that many refer to counts once, so that the work grows with the size of the schema alone.
+    """
     found = schema.get(name)
-    for one in found if isinstance(found, list) else ():
-        if isinstance(one, dict):
-            yield _resolve(schema, one)
+    listed = found if isinstance(found, list) else ()
+    parts = [_resolve(schema, one) for one in listed if isinstance(one, dict)]
+    yield from {id(one): one for one in parts}.values()
 
 
 def _resolve(schema: Mapping[str, object], one: Mapping[str, object]) -> Mapping[str, object]:

@@ -11,6 +11,7 @@ from agentd.agent.mcp_servers.messages import (
     read_call_result,
     read_tool,
 )
+from tests.support.processor import busy_for_less_than
 
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(60)).decode()
 JPEG = base64.b64encode(b"\xff\xd8\xff\xe0" + bytes(60)).decode()
@@ -65,6 +66,15 @@ def test_alternatives_at_the_top_of_a_schema_become_one_with_the_properties_of_a
 def test_alternatives_within_a_schema_stay() -> None:
     schema = {"type": "object", "properties": {"a": {"anyOf": [TEXT, {"type": "null"}]}}}
     assert read_schema({**schema, "required": ["a"]}) == {**schema, "required": ["a"]}
+
+
+def test_alternatives_that_all_refer_to_one_part_cost_no_more_than_it() -> None:
+    part = {"properties": {f"p{number}": {} for number in range(700)}}
+    many = [{"$ref": "#/$defs/a"}] * 600
+    schema = {"type": "object", "anyOf": many, "$defs": {"a": part}}
+    with busy_for_less_than(0.2):
+        for _ in range(20):
+            assert len(read_schema(schema)["properties"]) == 700
 
 
 @pytest.mark.parametrize("kind", ["image/png", "image/jpeg", "image/jpg", "image/x-unknown"])
