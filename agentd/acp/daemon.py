@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
+from agentd.core.errors import AgentdError
 from agentd.core.sse import ServerSentEvent
 
 
@@ -31,3 +32,17 @@ class DaemonApi(Protocol):
     def listen(self, chat_id: int) -> Iterator[ServerSentEvent]:
         """Yield the live events of a chat over one connection."""
         ...
+
+
+def read_setting(daemon: DaemonApi, name: str) -> str:
+    """Return the value of a setting in force."""
+    found = daemon.call("GET", "/api/settings/all")["settings"]
+    return str(next(one["value"] for one in found if one["name"] == name))
+
+
+def find_folder(daemon: DaemonApi, chat_id: int, workspace: str) -> str:
+    """Return the folder that a chat works in: its work tree, once that is made."""
+    try:
+        return daemon.call("GET", f"/api/chat/{chat_id}/worktree")["folder"] or workspace
+    except AgentdError:
+        return workspace

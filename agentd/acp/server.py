@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 from agentd import __version__
 from agentd.acp.blocks import attach, read_prompt
 from agentd.acp.connection import EditorConnection, Method
-from agentd.acp.daemon import DaemonApi
+from agentd.acp.daemon import DaemonApi, find_folder, read_setting
 from agentd.acp.messages import VERSION, AcpInvalidParams, AcpJson, get_object, get_text
 from agentd.acp.options import (
     MODE,
@@ -132,7 +132,7 @@ class AcpServer:
         return self._describe_choices(session)
 
     def _list_sessions(self, params: AcpJson) -> dict[str, Any]:
-        workspace = self._read_setting("workspace")
+        workspace = read_setting(self._daemon, "workspace")
         cwd = get_text(params, "cwd")
         if cwd and not _is_within(cwd, workspace):
             return {"sessions": []}
@@ -217,17 +217,14 @@ class AcpServer:
         chat = self._daemon.call("GET", f"/api/chat/{chat_id}")
         models = self._daemon.call("GET", "/api/models")
         skills = self._daemon.call("GET", "/api/skills")
-        return read_choices(chat["settings"], models, skills, self._read_setting("approvals"))
-
-    def _read_setting(self, name: str) -> str:
-        found = self._daemon.call("GET", "/api/settings/all")["settings"]
-        return str(next(one["value"] for one in found if one["name"] == name))
+        approvals = read_setting(self._daemon, "approvals")
+        return read_choices(chat["settings"], models, skills, approvals)
 
     def _require_workspace(self, cwd: str) -> str:
         """Return the daemon's workspace, in which the editor's folder must be."""
         if not os.path.isabs(cwd):
             raise AcpInvalidParams("cwd must be an absolute path")
-        workspace = self._read_setting("workspace")
+        workspace = read_setting(self._daemon, "workspace")
         if not _is_within(cwd, workspace):
             raise AcpInvalidParams(
                 f"This agentd works in {workspace}, not in {cwd}",
@@ -251,20 +248,13 @@ class AcpServer:
             self._daemon,
             self._connection,
             chat_id,
-            self._find_root(chat_id, root),
+            find_folder(self._daemon, chat_id, root),
             self._read_choices,
             forms="form" in elicitation,
         )
         with self._lock:
             self._sessions[session.id] = session
         return session
-
-    def _find_root(self, chat_id: int, workspace: str) -> str:
-        """Return the folder that the chat works in: its work tree, once that is made."""
-        try:
-            return self._daemon.call("GET", f"/api/chat/{chat_id}/worktree")["folder"] or workspace
-        except AgentdError:
-            return workspace
 
     def _find(self, params: AcpJson) -> EditorSession:
         name = get_text(params, "sessionId")

@@ -4,7 +4,6 @@ import json
 import logging
 import threading
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -13,12 +12,12 @@ from agentd.acp.connection import EditorConnection
 from agentd.acp.daemon import DaemonApi
 from agentd.acp.messages import AcpJson
 from agentd.acp.options import make_modes, make_options
-from agentd.acp.permissions import make_question, read_decision
 from agentd.acp.prompts import CLOSED, DELETED, NOT_SENT, EditorPrompt, EditorPrompts
+from agentd.acp.questions import EditorQuestions
 from agentd.acp.servers import SessionServers
 from agentd.acp.transcript import Transcript
-from agentd.acp.updates import Update, make_chunk
-from agentd.core.errors import AgentdError, Forbidden, NotFound
+from agentd.acp.updates import Update
+from agentd.core.errors import AgentdError, NotFound
 from agentd.core.sse import ServerSentEvent
 
 log = logging.getLogger(__name__)
@@ -47,14 +46,14 @@ class EditorSession:
         self._daemon = daemon
         self._connection = connection
         self._read_choices = read_choices
-        self._forms = forms
         self._lock = threading.RLock()
         self._transcript = Transcript(self.send_update, root, uuid4().hex[:8])
         self._prompts = EditorPrompts()
         self._accepted: list[EditorPrompt] = []
         """Prompts of which the editor's requests are under way."""
-        self._asked: dict[int, int] = {}
-        """The requests to the editor by the ids of the questions."""
+        self._questions = EditorQuestions(
+            daemon, connection, chat_id, self._transcript, self.send_update, forms=forms
+        )
         self._title = ""
         self._offered: object = None
         self.commands = OfferedCommands(daemon, chat_id, self.send_update)
@@ -86,9 +85,7 @@ class EditorSession:
         self.servers.forget()
         with self._lock:
             self._prompts.end_all(why)
-            for number in self._asked.values():
-                self._connection.cancel(number)
-            self._asked.clear()
+            self._questions.withdraw_all()
 
     def replay(self) -> None:
         """Show the whole history."""
@@ -192,7 +189,7 @@ class EditorSession:
             case "thinkingDelta", [_, delta]:
                 self._transcript.show_thinking(delta["turn"], delta["text"], delta["number"])
             case "approvalUpdate", [_, approval]:
-                self._on_approval(approval)
+                self._questions.take(approval)
             case "queueUpdate", [_, prompts]:
                 self._prompts.on_queue([one["id"] for one in prompts])
             case "chatUpdate", [chat]:
@@ -255,46 +252,11 @@ class EditorSession:
         else:
             self._transcript.end_turn(failed=False)
         self._show_title(chat["chat"]["title"], chat["chat"]["updatedAt"])
-        still_open = {one["id"] for one in chat["approvals"]}
-        for approval in chat["approvals"]:
-            self._on_approval(approval)
-        for number in self._asked.keys() - still_open:
-            self._withdraw(number, allowed=True)
+        self._questions.synchronize(chat["approvals"])
         self._prompts.synchronize([one["id"] for one in queue], turn["turn"] if turn else 0)
 
     def _read_chat(self) -> Mapping[str, Any]:
         return self._daemon.call("GET", f"/api/chat/{self.chat_id}")
-
-    def _on_approval(self, approval: AcpJson) -> None:
-        number = approval["id"]
-        if approval["state"] != "open":
-            self._withdraw(number, allowed=approval["state"] == "allowed")
-        elif number not in self._asked:
-            call_id, begun = self._transcript.calls.ask(approval)
-            if begun:
-                self.send_update(begun)
-            question = make_question(
-                self.id, call_id, approval, self._transcript.root, forms=self._forms
-            )
-            answer = partial(self._answer, approval)
-            self._asked[number] = self._connection.request(question.method, question.params, answer)
-
-    def _withdraw(self, number: int, *, allowed: bool) -> None:
-        if request := self._asked.pop(number, None):
-            self._connection.cancel(request)
-        if update := self._transcript.calls.decide(number, allowed=allowed):
-            self.send_update(update)
-
-    def _answer(self, approval: AcpJson, result: AcpJson) -> None:
-        """Pass a person's decision on; what was left open stays so for others."""
-        if (body := read_decision(approval, result)) is None:
-            return
-        try:
-            self._daemon.call("POST", f"/api/chat/{self.chat_id}/approvals/{approval['id']}", body)
-        except Forbidden as error:  # the question stays open for others
-            self.send_update(make_chunk("agent", f"{error.message}. {error.details}\n\n"))
-        except AgentdError as error:
-            log.warning("approval %d: %s", approval["id"], error.message)
 
     def _end_deleted(self) -> None:
         self.close(DELETED)
