@@ -12,8 +12,10 @@ from agentd.chats import store as module
 from agentd.chats.service import NewChat
 from agentd.core.errors import NotFound, Unavailable
 from agentd.storage import journal
+from agentd.storage.document import TEMPORARY_PREFIX
 from agentd.storage.layout import Layout
 from tests.conftest import ME, TEST, overwrite, running_services, until
+from tests.support.copies import copy_state
 
 pytestmark = pytest.mark.gen_test
 
@@ -256,10 +258,10 @@ async def test_a_hot_copy_opens_clean_and_has_all_that_was_acknowledged_before_i
             acknowledged = {chat.id: chat.size for chat in services.chats.list_summaries()}
             copy = tmp_path / f"copy-{n}"
             if n % 2:
-                await asyncio.to_thread(shutil.copytree, layout.state, copy)
+                passing = shutil.ignore_patterns(f"{TEMPORARY_PREFIX}*")
+                await asyncio.to_thread(shutil.copytree, layout.state, copy, ignore=passing)
             else:
-                child = await asyncio.create_subprocess_exec("cp", "-r", layout.state, str(copy))
-                assert await child.wait() == 0
+                await asyncio.to_thread(copy_state, layout.state, copy)
             await asyncio.to_thread(services.state.save, services.chats.list_summaries())
             await _is_whole(Layout(str(copy), layout.config), acknowledged)
         over = True

@@ -2,7 +2,6 @@
 
 import contextlib
 import signal
-import subprocess
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +13,7 @@ from agentd.storage.layout import Layout
 from tests.crash import keeping, reading
 from tests.crash.callers import Caller, NotedWorld, Wire, replay_notes
 from tests.crash.keeper import Keeper
+from tests.support.copies import copy_state
 from tests.support.waiting import until
 
 COPIES = 12
@@ -77,7 +77,7 @@ def test_every_copy_under_load_opens_with_all_acknowledged_before_it_began(tmp_p
                 copy = tmp_path / f"copy-{number}"
                 until(lambda target=50 * (number + 1): load.world.answers >= target)
                 began = len(load.notes)
-                subprocess.run(["cp", "-r", keeper.state, copy], check=True)
+                copy_state(keeper.state, copy)
                 taken.append((copy, load.notes[:began], load.notes[began:]))
                 going_on = sum(len(meanwhile) for _, _, meanwhile in taken) > COPIES
                 if len(taken) >= COPIES and going_on:
@@ -99,7 +99,7 @@ def test_a_copy_that_lacks_what_was_acknowledged_would_be_noticed(tmp_path: Path
         copy = tmp_path / "copy"
         with load.going_on(process.url):
             until(lambda: load.world.answers > 50)
-            subprocess.run(["cp", "-r", keeper.state, copy], check=True)
+            copy_state(keeper.state, copy)
             copied = len(load.notes)
             until(lambda: len(load.notes) > copied + 100)
     assert find_problems(copy, load.notes, [])
@@ -154,7 +154,7 @@ def test_every_copy_has_the_browsers_that_are_notified(tmp_path: Path) -> None:
                 copy = tmp_path / f"copy-{number}"
                 until(lambda least=10 * number + 1: changes[0] >= least)
                 least = changes[0] - 1
-                subprocess.run(["cp", "-r", keeper.state, copy], check=True)
+                copy_state(keeper.state, copy)
                 names = keeping.list_notified(Layout(str(copy), ""))
                 assert names[0] == "kept"
                 assert int(names[1].removeprefix("n")) >= least

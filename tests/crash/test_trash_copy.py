@@ -15,6 +15,7 @@ from agentd.chats.load import load
 from agentd.storage.layout import Layout
 from tests.crash.callers import Wire
 from tests.crash.keeper import Keeper
+from tests.support.copies import copy_state
 from tests.support.waiting import until
 
 MOVERS = 3
@@ -88,9 +89,8 @@ class Moves:
 
 
 def copy_by_cp(state: str, target: Path, _: Moves) -> None:
-    """Copy with ``cp -r``, the documented way; a temporary name may vanish meanwhile."""
-    done = subprocess.run(["cp", "-r", state, target], capture_output=True, text=True, check=False)
-    assert all("/.tmp-" in line for line in done.stderr.splitlines()), done.stderr
+    """Copy with ``cp -r``, the documented way."""
+    copy_state(state, target)
 
 
 def copy_by_tar(state: str, target: Path, _: Moves) -> None:

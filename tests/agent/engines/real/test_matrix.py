@@ -14,7 +14,7 @@ import subprocess
 import sys
 import zlib
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -390,7 +390,8 @@ def test_crash(site: Site) -> None:
     programs = site.served.marked
     assert programs
     for program in programs:
-        os.kill(program, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # of several, some run for a moment only
+            os.kill(program, signal.SIGKILL)
     stall.release()
     messages = site.finish(chat)
     assert messages[-1]["role"] == "error"
