@@ -8,6 +8,7 @@ from fractions import Fraction
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from agentd.core.csv import render_structs_as_csv
 from agentd.gateway.ledger.daily_totals import DIMENSIONS, TIMED_DIMENSIONS, Cell
@@ -53,6 +54,17 @@ def build_report_rows(by, parts, only=EVERYTHING):
     return reports.build_rows(build_totals(by, parts, only))
 
 
+def split_by_channel(entries):
+    """Yield records of which each has the cost of its own channel: also of calls given up."""
+    for one in entries:
+        yield structs.replace(one, cost=one.cost - one.given_up_cost, failed_tries=())
+        for failed in one.failed_tries:
+            if failed.cost:
+                yield structs.replace(
+                    one, channel=failed.channel, cost=failed.cost, failed_tries=()
+                )
+
+
 @given(ENTRIES, st.sampled_from(BY))
 def test_a_report_by_anything_adds_up_to_the_rows(entries, by):
     found = build_report_rows(by, fold_days(entries))
@@ -65,22 +77,26 @@ def test_a_report_by_anything_adds_up_to_the_rows(entries, by):
 
 @given(ENTRIES, st.sampled_from(BY), st.sampled_from(NARROW))
 def test_a_narrowed_report_is_that_of_the_rows_which_fit(entries, by, only):
-    fitting = [
-        one
-        for one in entries
-        if (not only.model or (one.channel and one.model == only.model))
-        and (not only.key or one.key == only.key)
-        and (not only.channel or one.channel == only.channel)
-        and (not only.owner or one.owner == only.owner)
-        and (not only.tag or only.tag in one.tags)
-    ]
-    whole = {line.name: line for line in build_report_rows(by, fold_days(fitting))}
+    def list_fitting(records):
+        return [one for one in records if fits(one)]
+
+    def fits(one):
+        return (
+            (not only.model or (one.channel and one.model == only.model))
+            and (not only.key or one.key == only.key)
+            and (not only.channel or one.channel == only.channel)
+            and (not only.owner or one.owner == only.owner)
+            and (not only.tag or only.tag in one.tags)
+        )
+
+    requests = build_report_rows(by, fold_days(list_fitting(entries)))
+    costs = build_report_rows(by, fold_days(list_fitting(split_by_channel(entries))))
     narrowed = {line.name: line for line in build_report_rows(by, fold_days(entries), only)}
     assert {name: line.cost for name, line in narrowed.items()} == {
-        name: line.cost for name, line in whole.items()
+        line.name: line.cost for line in costs
     }
-    assert {name: line.requests for name, line in narrowed.items()} == {
-        name: line.requests for name, line in whole.items()
+    assert {name: line.requests for name, line in narrowed.items() if line.requests} == {
+        line.name: line.requests for line in requests if line.requests
     }
 
 
