@@ -1,4 +1,4 @@
-"""What a server asks of us: roots and pings are answered, questions passed on, all else refused.
+"""Requests of a server: roots and pings are answered, questions passed on, all else refused.
 
 Nobody lets a server use the model on its own account.
 """

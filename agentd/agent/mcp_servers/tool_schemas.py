@@ -8,7 +8,7 @@ LARGEST_SCHEMA = 24_000
 """Bytes of a tool's schema as JSON."""
 _ALTERNATIVES = ("anyOf", "oneOf")
 _REFUSED = (*_ALTERNATIVES, "allOf", "not", "enum")
-"""What suppliers refuse at the top of a schema, and with it the request with all its tools."""
+"""Keywords for which suppliers refuse a schema, at its top, and with it the whole request."""
 
 
 def fit_schema(given: Mapping[str, object]) -> dict[str, object]:

@@ -52,7 +52,7 @@ class FailedTry(Struct, frozen=True, omit_defaults=True):
     usage: Usage = NO_USAGE
     """Tokens that its supplier may charge for, as it was given up: all that was reserved for it."""
     cost: Decimal = Decimal(0)
-    """What these cost in USD, as part of the request's cost."""
+    """Cost of these tokens in USD, which is a part of the request's cost."""
 
 
 class EarlierPrice(Struct, frozen=True, omit_defaults=True):

@@ -205,7 +205,7 @@ class RequestAccounting:
         request, summary, candidate = self._request, self.summary, self._candidate
         if candidate is None or not self.reserved_calls:
             return None
-        reserved, charged = self.reserved_calls[candidate.route_id], self.failed_tries.charged
+        reserved, charged = self.reserved_calls[candidate.route_id], self.failed_tries.cost
         return PendingCall(
             begun=self._clock.now(),
             id=request.id,
@@ -220,7 +220,7 @@ class RequestAccounting:
             fallback=self._get_fallback(candidate),
             tier=summary.service_tier if candidate.is_passthrough else "",
             tries=self._attempts,
-            failed_tries=self.failed_tries.recorded if charged.tokens else (),
+            failed_tries=self.failed_tries.records if charged.tokens else (),
             stream=summary.stream,
             usage=compute_worst_case_usage(
                 reserved.pricing, NO_USAGE, self.input_tokens, reserved.output_tokens
@@ -238,7 +238,7 @@ class RequestAccounting:
         self.mark_stage("total")
         cost, usage = self._compute_cost(outcome)
         tokens, at = usage.total_input + usage.total_output, self._clock.now()
-        charged = self.failed_tries.charged
+        charged = self.failed_tries.cost
         if charged.tokens:
             together = sum_amounts((cost.cost, charged.cost))
             cost = structs.replace(cost, cost=together, estimated=True)
@@ -270,7 +270,7 @@ class RequestAccounting:
             fallback=self._get_fallback(candidate),
             tier=summary.service_tier if candidate and candidate.is_passthrough else "",
             tries=self._attempts,
-            failed_tries=self.failed_tries.recorded,
+            failed_tries=self.failed_tries.records,
             stream=summary.stream,
             status=status,
             outcome=outcome,

@@ -14,8 +14,8 @@ from agentd.gateway.pricing.bounds import Pricing, compute_recorded_cost, comput
 from agentd.llm.price import NO_USAGE, sum_amounts
 
 
-class GivenUp(NamedTuple):
-    """What calls that were given up may cost."""
+class GivenUpCost(NamedTuple):
+    """USD and tokens that suppliers may charge for calls that were given up."""
 
     cost: Decimal
     tokens: int
@@ -42,18 +42,18 @@ class FailedTries:
             self._tries[place], self._uncharged = charged, None
 
     @property
-    def recorded(self) -> tuple[FailedTry, ...]:
+    def records(self) -> tuple[FailedTry, ...]:
         """The calls, as the ledger records them."""
         return tuple(self._tries)
 
     @property
-    def charged(self) -> GivenUp:
-        """What the calls cost that were given up before another one."""
+    def cost(self) -> GivenUpCost:
+        """The cost of the calls that were given up and followed by another one."""
         return _sum_tries(self._tries)
 
     @property
-    def given_up(self) -> GivenUp:
-        """What calls cost if another one follows now."""
+    def cost_if_another_follows(self) -> GivenUpCost:
+        """The cost with that of the last call, if it was given up, as once another one follows."""
         return _sum_tries([*self._tries, *(self._uncharged or ())[1:]])
 
 
@@ -66,6 +66,6 @@ def charge_try(
     return structs.replace(failed, usage=usage, cost=cost)
 
 
-def _sum_tries(tries: list[FailedTry]) -> GivenUp:
+def _sum_tries(tries: list[FailedTry]) -> GivenUpCost:
     tokens = (one.usage.total_input + one.usage.total_output for one in tries)
-    return GivenUp(sum_amounts(one.cost for one in tries), sum(tokens))
+    return GivenUpCost(sum_amounts(one.cost for one in tries), sum(tokens))

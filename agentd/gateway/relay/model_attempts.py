@@ -185,10 +185,8 @@ class ModelAttempts:
             )
             for place, pricing in pricings.items()
         }
-        upper, given_up = (
-            max(call.upper for call in calls.values()),
-            accounting.failed_tries.given_up,
-        )
+        upper = max(call.upper for call in calls.values())
+        given_up = accounting.failed_tries.cost_if_another_follows
         tokens = given_up.tokens + input_tokens + output_tokens
         limits.reserve(add_amounts(given_up.cost, upper), tokens)
         accounting.reserved_calls |= calls
@@ -252,7 +250,7 @@ class ModelAttempts:
 
 def _reserve_further_call(accounting: RequestAccounting, candidate: Candidate) -> None:
     """Reserve what a call can cost beside those that were given up. Raises ``OverLimit``."""
-    given_up, limits = accounting.failed_tries.given_up, accounting.limits
+    given_up, limits = accounting.failed_tries.cost_if_another_follows, accounting.limits
     if limits and given_up.tokens:
         reserved = accounting.reserved_calls[candidate.route_id]
         tokens = given_up.tokens + accounting.input_tokens + reserved.output_tokens
