@@ -24,6 +24,7 @@ from agentd.agent.mcp_servers.pool import McpPool
 from agentd.core.errors import BadRequest, Unavailable
 from agentd.system import process_identity
 from agentd.system.process import MARK
+from tests.agent.mcp_servers.talking import use_connection
 from tests.support.waiting import until
 
 HERE = Path(__file__).parent
@@ -43,17 +44,7 @@ SDK = build_server("sdk_server.py", "stdio")
 
 def talk(server: ReadyServer, folder: Path, work: Callable[[McpConnection], Awaitable[Any]]) -> Any:
     """Open a connection, do the work, and close it."""
-
-    async def run() -> Any:
-        connection = McpPool().build(server, str(folder))
-        async with asyncio.timeout(PATIENCE):
-            await connection.open()
-            try:
-                return await work(connection)
-            finally:
-                await connection.close()
-
-    return asyncio.run(run())
+    return asyncio.run(use_connection(server, str(folder), work, PATIENCE))
 
 
 def test_tools_come_with_schemas_and_hints(tmp_path: Path) -> None:

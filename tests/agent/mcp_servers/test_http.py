@@ -16,6 +16,7 @@ from agentd.agent.mcp_servers.connection import McpConnection
 from agentd.agent.mcp_servers.model import ReadyServer
 from agentd.agent.mcp_servers.pool import McpPool
 from agentd.core.errors import Unavailable
+from tests.agent.mcp_servers.talking import use_connection
 from tests.support.ports import find_free_port
 from tests.support.waiting import until
 
@@ -25,17 +26,7 @@ PATIENCE = 120.0
 
 def talk(server: ReadyServer, work: Callable[[McpConnection], Awaitable[Any]]) -> Any:
     """Open a connection, do the work, and close it."""
-
-    async def run() -> Any:
-        connection = McpPool().build(server, "/")
-        async with asyncio.timeout(PATIENCE):
-            await connection.open()
-            try:
-                return await work(connection)
-            finally:
-                await connection.close()
-
-    return asyncio.run(run())
+    return asyncio.run(use_connection(server, "/", work, PATIENCE))
 
 
 async def _nothing(connection: McpConnection) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from agentd.agent.mcp_servers.connection import McpConnection
 from agentd.agent.mcp_servers.messages import JsonMap
 from agentd.agent.mcp_servers.model import ReadyServer
-from agentd.agent.mcp_servers.pool import McpPool
+from tests.agent.mcp_servers.talking import use_connection
 
 SERVER = (sys.executable, str(Path(__file__).parent / "asking_server.py"))
 SECONDS, JUMP, PATIENCE = 600, 1_000, 50_000
@@ -38,18 +38,9 @@ async def jump() -> None:
 
 def talk(work: Callable[[McpConnection], Awaitable[Any]], seconds: float = SECONDS) -> Any:
     """Open a connection, do the work, and close it."""
-
-    async def run() -> Any:
-        connection = McpPool().build(ReadyServer("tea", SERVER, seconds=seconds), "/")
-        async with asyncio.timeout(PATIENCE):
-            await connection.open()
-            try:
-                return await work(connection)
-            finally:
-                await connection.close()
-
+    server = ReadyServer("tea", SERVER, seconds=seconds)
     with asyncio.Runner(loop_factory=JumpingLoop) as runner:
-        return runner.run(run())
+        return runner.run(use_connection(server, "/", work, PATIENCE))
 
 
 def accept(kind: str) -> JsonMap:

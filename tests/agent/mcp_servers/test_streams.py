@@ -12,8 +12,8 @@ import pytest
 from agentd.agent.mcp_servers.connection import McpConnection
 from agentd.agent.mcp_servers.messages import JsonMap
 from agentd.agent.mcp_servers.model import ReadyServer
-from agentd.agent.mcp_servers.pool import McpPool
 from agentd.core.errors import Unavailable
+from tests.agent.mcp_servers.talking import use_connection
 from tests.support.waiting import until
 
 PATIENCE = 60.0
@@ -121,18 +121,10 @@ def server() -> Iterator[_Server]:
 
 def talk(server: _Server, work: Callable[[McpConnection], Awaitable[Any]]) -> Any:
     """Open a connection, do the work, and close it."""
-
-    async def run() -> Any:
-        url = f"http://127.0.0.1:{server.server_port}/mcp"
-        connection = McpPool().build(ReadyServer("tea", url=url, seconds=PATIENCE), "/")
-        async with asyncio.timeout(PATIENCE / 2):  # nothing waits until the server's time is up
-            await connection.open()
-            try:
-                return await work(connection)
-            finally:
-                await connection.close()
-
-    return asyncio.run(run())
+    url = f"http://127.0.0.1:{server.server_port}/mcp"
+    ready = ReadyServer("tea", url=url, seconds=PATIENCE)
+    # Nothing waits until the server's time is up.
+    return asyncio.run(use_connection(ready, "/", work, PATIENCE / 2))
 
 
 async def pick(connection: McpConnection) -> str:
