@@ -8,8 +8,9 @@ half done is undone or finished at the next start, or before the chat's next tur
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+from typing import TypeVar
 from weakref import WeakValueDictionary
 
 from msgspec import Struct
@@ -33,6 +34,8 @@ from agentd.workspace.worktrees.setup import WorktreeSetup
 log = logging.getLogger(__name__)
 
 _LONGEST_PROBLEM = 5000
+
+T = TypeVar("T")
 
 
 class WorktreeInfo(Struct, frozen=True):
@@ -109,20 +112,28 @@ class WorktreeService:
 
     async def describe(self, chat_id: int) -> WorktreeInfo:
         """Return a chat's work tree; ``NotFound`` if it has none."""
-        tree = _require_worktree(await self._chats.open(chat_id))
         top = self._get_top(chat_id)
-        if tree.step == "planned":
-            return WorktreeInfo(tree, "")
-        if not await self._repository.find_branch(tree.branch):
-            return WorktreeInfo(replace(tree, problem=f"The branch {tree.branch} is gone."), top)
-        return WorktreeInfo(tree, top, await self._repository.read_status(top, tree))
+
+        async def read(tree: Worktree) -> WorktreeInfo:
+            if tree.step == "planned":
+                return WorktreeInfo(tree, "")
+            if not await self._repository.find_branch(tree.branch):
+                gone = replace(tree, problem=f"The branch {tree.branch} is gone.")
+                return WorktreeInfo(gone, top)
+            return WorktreeInfo(tree, top, await self._repository.read_status(top, tree))
+
+        return await self._read_unchanged(chat_id, read)
 
     async def diff(self, chat_id: int, path: str) -> Diff:
         """Return what a chat's work tree changes, committed or not; nothing before it is made."""
-        tree = _require_worktree(await self._chats.open(chat_id))
-        if tree.step == "planned":
-            return Diff("")
-        return await self._repository.diff(self._get_top(chat_id), tree, path, self._places)
+        top = self._get_top(chat_id)
+
+        async def read(tree: Worktree) -> Diff:
+            if tree.step == "planned":
+                return Diff("")
+            return await self._repository.diff(top, tree, path, self._places)
+
+        return await self._read_unchanged(chat_id, read)
 
     async def open_copy(self, chat_id: int) -> WorkingCopy | None:
         """Return a chat's work tree as a working copy; None: it works in the workspace."""
@@ -195,6 +206,23 @@ class WorktreeService:
             await self._record(chat, replace(_at_step(tree, "dropping"), force=force), by)
             await self._finish(chat)
             return tree
+
+    async def _read_unchanged(self, chat_id: int, read: Callable[[Worktree], Awaitable[T]]) -> T:
+        """Return what ``read`` finds of a tree, read again if a step began or ended meanwhile.
+
+        Reading takes several calls of git, and does not wait for a rebase or a removal: what they
+        find halfway there would be told of a tree that is said to be ready.
+        """
+        while True:
+            tree = _require_worktree(await self._chats.open(chat_id))
+            try:
+                found = await read(tree)
+            except AgentdError:
+                if (await self._chats.open(chat_id)).worktree is tree:
+                    raise
+            else:  # each record makes a new object, also one of a step that has come back
+                if (await self._chats.open(chat_id)).worktree is tree:
+                    return found
 
     async def _cancel_plan(self, chat: Chat, tree: Worktree, by: str) -> None:
         """Take a tree away that is not made, or half; a branch of others' commits stays."""

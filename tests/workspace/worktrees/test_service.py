@@ -12,8 +12,10 @@ from msgspec.structs import replace
 from agentd.chats.records import WorktreeChanged
 from agentd.chats.service import NewChat
 from agentd.chats.worktree import Worktree, WorktreeStep
+from agentd.core.errors import NotFound
 from agentd.storage.layout import Layout
 from agentd.workspace.worktrees.merging import BranchMerger
+from agentd.workspace.worktrees.model import WorktreeStatus
 from agentd.workspace.worktrees.repository import WorktreeRepository
 from agentd.workspace.worktrees.service import WorktreeService
 from agentd.workspace.worktrees.setup import SetupCommand, WorktreeSetup
@@ -68,6 +70,52 @@ async def test_a_rebase_that_was_cut_off_never_was(layout: Layout, root: Path) -
         assert (await trees.describe(chat)).worktree.step == "ready"
         assert run_git(folder, "status", "--porcelain", "--branch") == f"## agentd/{chat}\n"
         assert (folder / "a").read_text() == "theirs\n"
+
+
+async def test_a_tree_that_is_read_while_a_rebase_begins_and_ends_has_its_branch_checked_out(
+    layout: Layout, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running_worktrees(layout, root) as (services, trees):
+        chat, folder = await make_tree(services, trees)
+        find_branch = WorktreeRepository.find_branch
+        steps: list[WorktreeStep] = ["rebasing", "ready"]
+
+        async def change_meanwhile(repository: WorktreeRepository, branch: str) -> str:
+            tip = await find_branch(repository, branch)
+            if steps:
+                await record_step(services, chat, steps.pop(0))
+                where = "--detach" if steps else branch
+                run_git(folder, "checkout", "-q", where)
+            return tip
+
+        monkeypatch.setattr(WorktreeRepository, "find_branch", change_meanwhile)
+        info = await trees.describe(chat)
+        assert info.worktree.step == "ready"
+        assert info.status and not info.status.problem
+
+
+@pytest.mark.parametrize("step", ["keeping", "dropping"])
+async def test_a_tree_that_is_removed_while_it_is_read_is_not_found(
+    step: WorktreeStep, layout: Layout, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running_worktrees(layout, root) as (services, trees):
+        chat, _ = await make_tree(services, trees)
+        read_status = WorktreeRepository.read_status
+
+        async def remove_meanwhile(
+            repository: WorktreeRepository, top: str, tree: Worktree
+        ) -> WorktreeStatus:
+            if step == "keeping":
+                await trees.keep(chat, "", ME)
+            else:
+                await trees.drop(chat, ME, force=True)
+            return await read_status(repository, top, tree)
+
+        monkeypatch.setattr(WorktreeRepository, "read_status", remove_meanwhile)
+        with pytest.raises(NotFound):
+            await trees.diff(chat, "")
+        with pytest.raises(NotFound):
+            await trees.describe(chat)
 
 
 @pytest.mark.parametrize("removed", [False, True])
