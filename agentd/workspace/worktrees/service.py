@@ -1,15 +1,14 @@
 """The work trees of chats, as callers command them.
 
-What takes more than one moment is recorded in the chat's journal before it begins and when it is
-done. A tree is in use only once that it is made and set up is on disk; what a killed daemon left
-half done is undone or finished at the next start, or before the chat's next turn.
+A tree is in use only once that it is made and set up is on disk; what a killed daemon left half
+done (``steps``) is undone or finished at the next start, or before the chat's next turn.
 """
 
 import asyncio
 import logging
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import TypeVar
 from weakref import WeakValueDictionary
 
@@ -17,23 +16,26 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from agentd.agent.tools.results import Diff
-from agentd.chats.records import WorktreeChanged
-from agentd.chats.repository import AGENT, ChatRepository
+from agentd.chats.repository import ChatRepository
 from agentd.chats.service import DEFAULT_TITLE
 from agentd.chats.state import Chat
-from agentd.chats.worktree import Worktree, WorktreeBase, WorktreeStep, plan_worktree
-from agentd.core.errors import AgentdError, Conflict, NotFound
+from agentd.chats.worktree import Worktree, WorktreeBase, plan_worktree
+from agentd.core.errors import AgentdError, Conflict
 from agentd.storage.layout import Layout
 from agentd.system.protected_paths import ProtectedPlaces
 from agentd.workspace.git.working_copy import WorkingCopy
 from agentd.workspace.worktrees.merging import BranchMerger
-from agentd.workspace.worktrees.model import WorktreeStatus, name_changes
+from agentd.workspace.worktrees.model import WorktreeStatus
 from agentd.workspace.worktrees.repository import WorktreeRepository
 from agentd.workspace.worktrees.setup import WorktreeSetup
+from agentd.workspace.worktrees.steps import (
+    WorktreeSteps,
+    at_step,
+    name_commit,
+    require_worktree,
+)
 
 log = logging.getLogger(__name__)
-
-_LONGEST_PROBLEM = 5000
 
 T = TypeVar("T")
 
@@ -61,9 +63,7 @@ class WorktreeService:
         self._chats = chats
         self._repository = repository
         self._merger = merger
-        self._setup = setup
-        self._layout = layout
-        self._generation = generation
+        self._steps = WorktreeSteps(chats, repository, merger, setup, layout, generation)
         self._places = ProtectedPlaces()
         self._locks: WeakValueDictionary[int, asyncio.Lock] = WeakValueDictionary()
 
@@ -91,12 +91,12 @@ class WorktreeService:
             return ""
         async with self._lock(chat_id):
             chat = await self._chats.open(chat_id)
-            tree = await self._finish(chat)
+            tree = await self._steps.finish(chat)
             if tree is None:
                 return ""
-            top = self._get_top(chat_id)
+            top = self._steps.get_top(chat_id)
             if tree.step == "planned" or not await self._repository.exists(top):
-                await self._make(chat, tree)
+                await self._steps.make(chat, tree)
             folder = await self._repository.get_folder(top)
             if chat.agent.turn:
                 await self._repository.copy_attachments(folder, chat.agent.turn.given.text)
@@ -108,11 +108,11 @@ class WorktreeService:
             if chat.worktree is None:
                 title = "" if chat.title == DEFAULT_TITLE else chat.title
                 tree = plan_worktree(chat_id, title, await self.plan())
-                await self._record(chat, tree, by)
+                await self._steps.record(chat, tree, by)
 
     async def describe(self, chat_id: int) -> WorktreeInfo:
         """Return a chat's work tree; ``NotFound`` if it has none."""
-        top = self._get_top(chat_id)
+        top = self._steps.get_top(chat_id)
 
         async def read(tree: Worktree) -> WorktreeInfo:
             if tree.step == "planned":
@@ -126,7 +126,7 @@ class WorktreeService:
 
     async def diff(self, chat_id: int, path: str) -> Diff:
         """Return what a chat's work tree changes, committed or not; nothing before it is made."""
-        top = self._get_top(chat_id)
+        top = self._steps.get_top(chat_id)
 
         async def read(tree: Worktree) -> Diff:
             if tree.step == "planned":
@@ -144,31 +144,31 @@ class WorktreeService:
             raise Conflict(
                 f"The work tree of chat {chat_id} is not made yet", "It is with its next prompt."
             )
-        return await self._repository.open_copy(self._get_top(chat_id))
+        return await self._repository.open_copy(self._steps.get_top(chat_id))
 
     async def find_folder(self, chat_id: int) -> str:
         """Return the folder of a chat's work tree; empty: it has none, or none is made yet."""
         tree = (await self._chats.open(chat_id)).worktree
         if tree is None or tree.step == "planned":
             return ""
-        return await self._repository.get_folder(self._get_top(chat_id))
+        return await self._repository.get_folder(self._steps.get_top(chat_id))
 
     async def merge(self, chat_id: int, message: str, into: str | None) -> str:
         """Commit and merge what a chat changed into the workspace; return the commit there."""
         async with self._hold_made(chat_id) as (chat, tree):
-            await self._commit(chat, message)
-            merging = f"Merge {tree.branch}\n\n{message.strip() or _name_changes(chat, tree)}"
+            await self._steps.commit(chat, message)
+            merging = f"Merge {tree.branch}\n\n{message.strip() or name_commit(chat, tree)}"
             return await self._merger.merge(tree.branch, merging, into)
 
     async def rebase(self, chat_id: int, message: str, by: str) -> None:
         """Commit what a chat changed, and put its commits on top of the workspace's."""
         async with self._hold_made(chat_id) as (chat, tree):
-            await self._commit(chat, message)
-            await self._record(chat, _at_step(tree, "rebasing"), by)
+            await self._steps.commit(chat, message)
+            await self._steps.record(chat, at_step(tree, "rebasing"), by)
             try:
-                await self._merger.rebase(self._get_top(chat_id))
+                await self._merger.rebase(self._steps.get_top(chat_id))
             finally:
-                await self._finish(chat)
+                await self._steps.finish(chat)
 
     async def keep(self, chat_id: int, message: str, by: str) -> Worktree:
         """Commit what a chat changed, keep its branch, and remove its folder.
@@ -176,14 +176,14 @@ class WorktreeService:
         The chat goes on in the workspace.
         """
         async with self._hold_idle(chat_id) as chat:
-            tree = _require_worktree(chat)
+            tree = require_worktree(chat)
             if tree.step == "planned":
-                await self._cancel_plan(chat, tree, by)
+                await self._steps.cancel_plan(chat, tree, by)
                 return tree
-            if await self._repository.exists(self._get_top(chat_id)):
-                await self._commit(chat, message)
-            await self._record(chat, _at_step(tree, "keeping"), by)
-            await self._finish(chat)
+            if await self._repository.exists(self._steps.get_top(chat_id)):
+                await self._steps.commit(chat, message)
+            await self._steps.record(chat, at_step(tree, "keeping"), by)
+            await self._steps.finish(chat)
             return tree
 
     async def drop(self, chat_id: int, by: str, *, force: bool) -> Worktree | None:
@@ -198,13 +198,13 @@ class WorktreeService:
             if tree is None:
                 return None
             if tree.step == "planned":
-                await self._cancel_plan(chat, tree, by)
+                await self._steps.cancel_plan(chat, tree, by)
                 return tree
             if not force:
-                top = self._get_top(chat_id)
+                top = self._steps.get_top(chat_id)
                 await self._repository.require_nothing_to_lose(top, tree.branch)
-            await self._record(chat, replace(_at_step(tree, "dropping"), force=force), by)
-            await self._finish(chat)
+            await self._steps.record(chat, replace(at_step(tree, "dropping"), force=force), by)
+            await self._steps.finish(chat)
             return tree
 
     async def _read_unchanged(self, chat_id: int, read: Callable[[Worktree], Awaitable[T]]) -> T:
@@ -214,7 +214,7 @@ class WorktreeService:
         find halfway there would be told of a tree that is said to be ready.
         """
         while True:
-            tree = _require_worktree(await self._chats.open(chat_id))
+            tree = require_worktree(await self._chats.open(chat_id))
             try:
                 found = await read(tree)
             except AgentdError:
@@ -224,79 +224,21 @@ class WorktreeService:
                 if (await self._chats.open(chat_id)).worktree is tree:
                     return found
 
-    async def _cancel_plan(self, chat: Chat, tree: Worktree, by: str) -> None:
-        """Take a tree away that is not made, or half; a branch of others' commits stays."""
-        await self._repository.remove(self._get_top(chat.id), force=True)
-        if await self._repository.find_branch(tree.branch) == tree.base:
-            with suppress(Conflict):
-                await self._repository.delete_branch(tree.branch, force=False)
-        await self._record(chat, None, by)
-
     async def _settle(self, chat_id: int) -> None:
         """Finish or undo what was begun for a chat; a planned tree is left to its next turn."""
         async with self._lock(chat_id):
             chat = await self._chats.open(chat_id)
-            tree = await self._finish(chat)
-            top = self._get_top(chat_id)
+            tree = await self._steps.finish(chat)
+            top = self._steps.get_top(chat_id)
             if tree and tree.step == "planned" and await asyncio.to_thread(os.path.lexists, top):
                 await self._repository.remove(top, force=True)
-
-    async def _finish(self, chat: Chat) -> Worktree | None:
-        """Finish what was begun with a chat's tree; return the tree that it has then."""
-        tree, top = chat.worktree, self._get_top(chat.id)
-        if tree is None or tree.step in ("planned", "ready"):
-            return tree
-        if tree.step == "rebasing":
-            if await self._repository.exists(top):
-                await self._merger.abort_rebase(top)
-            await self._record(chat, _at_step(tree, "ready"))
-            return chat.worktree
-        try:
-            await self._repository.remove(top, force=tree.force)
-            if tree.step == "dropping":
-                await self._repository.delete_branch(tree.branch, force=tree.force)
-        except Conflict:  # somebody changed something in it since: it stays
-            await self._record(chat, _at_step(tree, "ready"))
-            raise
-        await self._record(chat, None)
-        return None
-
-    async def _make(self, chat: Chat, tree: Worktree) -> None:
-        """Make and set up a tree; until that is done it counts as planned."""
-        top = self._get_top(chat.id)
-        if tree.step == "ready":  # somebody removed its folder: its branch has what was committed
-            tip = await self._repository.find_branch(tree.branch)
-            tree = replace(_at_step(tree, "planned"), base=tip or tree.base)
-            await self._record(chat, tree)
-        try:
-            mark = f"{self._generation}.worktree-{chat.id}"
-            branch = await self._repository.create(top, tree, mark)
-            tree = replace(tree, branch=branch)
-            await self._record(chat, tree)
-            await self._setup.run(chat.id, await self._repository.get_folder(top))
-        except AgentdError as error:
-            problem = f"{error.message}\n{error.details}".strip()[:_LONGEST_PROBLEM]
-            await self._record(chat, replace(tree, problem=problem))
-            raise
-        await self._record(chat, replace(_at_step(tree, "ready"), problem=""))
-
-    async def _commit(self, chat: Chat, message: str) -> None:
-        tree = _require_worktree(chat)
-        if not await self._repository.find_branch(tree.branch):
-            raise Conflict(f"The branch {tree.branch} is gone", "Make it again, or drop the tree.")
-        wanted = message.strip() or _name_changes(chat, tree)
-        await self._repository.commit_all(self._get_top(chat.id), tree.branch, wanted)
-
-    async def _record(self, chat: Chat, tree: Worktree | None, by: str = AGENT) -> None:
-        if chat.worktree != tree:
-            await self._chats.record(chat, by, WorktreeChanged(tree))
 
     @asynccontextmanager
     async def _hold_made(self, chat_id: int) -> AsyncIterator[tuple[Chat, Worktree]]:
         """Hold an idle chat whose work tree is there."""
         async with self._hold_idle(chat_id) as chat:
-            tree = _require_worktree(chat)
-            if tree.step != "ready" or not await self._repository.exists(self._get_top(chat_id)):
+            tree, top = require_worktree(chat), self._steps.get_top(chat_id)
+            if tree.step != "ready" or not await self._repository.exists(top):
                 raise Conflict(
                     f"The work tree of chat {chat_id} is not there yet",
                     "It is made with the chat's next prompt.",
@@ -313,32 +255,11 @@ class WorktreeService:
                     f"The agent is working on chat {chat_id}",
                     f"Wait for it, or stop it: POST /api/chat/{chat_id}/stop",
                 )
-            await self._finish(chat)
+            await self._steps.finish(chat)
             yield chat
-
-    def _get_top(self, chat_id: int) -> str:
-        return os.path.realpath(self._layout.get_worktree_folder(chat_id))
 
     def _lock(self, chat_id: int) -> asyncio.Lock:
         lock = self._locks.get(chat_id)
         if lock is None:
             lock = self._locks[chat_id] = asyncio.Lock()
         return lock
-
-
-def _at_step(tree: Worktree, step: WorktreeStep) -> Worktree:
-    return replace(tree, step=step, force=False)
-
-
-def _name_changes(chat: Chat, tree: Worktree) -> str:
-    """Return a commit message by the chat's title, or else by its first prompt."""
-    words = tree.branch.partition("-")[2].replace("-", " ").capitalize()
-    return name_changes(chat.id, words if chat.title == DEFAULT_TITLE else chat.title)
-
-
-def _require_worktree(chat: Chat) -> Worktree:
-    if chat.worktree is None:
-        raise NotFound(
-            f"Chat {chat.id} has no work tree", "It works in the workspace; its settings change it."
-        )
-    return chat.worktree
