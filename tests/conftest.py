@@ -186,7 +186,8 @@ def build_dispatcher(
 WHOLE = re.compile(
     r"tests\.(support\.(daemon|fixtures|loopback|clickhouse|proxies|schemathesis_run)|supplier)\b"
     r"|tests\.gateway\.(admin\.)?conftest|tests\.(crash|benchmarks)\b"
-    r"|^(import|from) (subprocess|playwright|openai|anthropic|tests\.llm\.dialects\.clients)\b",
+    r"|^(import|from) (subprocess|playwright|openai|anthropic|tests\.llm\.dialects\.clients)\b"
+    r"|\bsys\.executable\b",
     re.MULTILINE,
 )
 """How a file tells that it needs a whole daemon, a browser, another program or a vendor's library
@@ -194,8 +195,6 @@ WHOLE = re.compile(
 
 SLOW = frozenset(
     (
-        "agent/engines/acp/test_package.py",
-        "agent/mcp_servers/test_connection.py",
         "agent/processes/test_table.py",
         "auth/test_key_store.py",
         "fuzz/test_fuzz.py",
@@ -204,7 +203,6 @@ SLOW = frozenset(
         "llm/dialects/test_linear.py",
         "model_checking/test_model_checking.py",
         "storage/test_checksummed_json.py",
-        "workspace/builds/test_runner.py",
     )
 )
 """Files of rules that take seconds all the same; ``--fast`` leaves them out, too."""

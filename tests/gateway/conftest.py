@@ -3,11 +3,9 @@
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import anthropic
 import msgspec
-import openai
 import pytest
 
 from agentd.gateway.keys.file import AccessKeyFile
@@ -19,6 +17,10 @@ from tests.supplier.conftest import supplier
 from tests.supplier.supplier import Supplier
 from tests.support.daemon import Serving, until
 from tests.support.fixtures import Serve
+
+if TYPE_CHECKING:  # they take seconds to import, which the tests of the rules need not wait for
+    import anthropic
+    import openai
 
 __all__ = ["supplier"]
 
@@ -128,8 +130,10 @@ def start_gateway(setup: GatewaySetup, serve: Serve) -> Callable[..., Serving]:
 @pytest.fixture
 def openai_client(
     setup: GatewaySetup, start_gateway: Callable[..., Serving]
-) -> Iterator[openai.OpenAI]:
+) -> Iterator["openai.OpenAI"]:
     """OpenAI's client, without retries."""
+    import openai
+
     key, daemon = setup.add_key(), start_gateway()
     with openai.OpenAI(
         base_url=f"{daemon.url}/v1", api_key=key, max_retries=0, timeout=60
@@ -140,8 +144,10 @@ def openai_client(
 @pytest.fixture
 def anthropic_client(
     setup: GatewaySetup, start_gateway: Callable[..., Serving]
-) -> Iterator[anthropic.Anthropic]:
+) -> Iterator["anthropic.Anthropic"]:
     """Anthropic's client, without retries."""
+    import anthropic
+
     key, daemon = setup.add_key(), start_gateway()
     with anthropic.Anthropic(base_url=daemon.url, api_key=key, max_retries=0, timeout=60) as client:
         yield client
