@@ -25,6 +25,7 @@ from agentd.live.feed import Feed
 from agentd.storage.folder_watcher import FolderWatcher
 from agentd.storage.journal import GroupCommitter
 from agentd.storage.layout import Layout
+from agentd.storage.watched_file import WatchedFile
 from agentd.system.sd_notify import Notifier
 from agentd.system.self_process import get_resident_size, trim_memory
 
@@ -107,20 +108,29 @@ async def purge_old_data(
     clock: Clock,
     ledger: Ledger,
     bodies: BodyStore,
-    settings: Callable[[], GatewaySettings],
+    settings: WatchedFile[GatewaySettings],
 ) -> None:
-    """Delete ledger days and stored bodies of the gateway that are past their retention."""
+    """Delete ledger days and stored bodies of the gateway that are past their retention.
+
+    Nothing is, while ``settings`` were never valid: the file may say that all is kept for years.
+    """
     while True:
-        now = settings()
         try:
-            if now.keep_days:
-                unsent = await asyncio.to_thread(find_first_unsent, layout, now.export)
-                await ledger.delete_old(now.keep_days, unsent)
-            oldest = parse_iso(clock.now()) - timedelta(days=now.bodies.keep_days)
-            await asyncio.to_thread(bodies.delete_before, format_iso(oldest)[:10])
+            if settings.was_valid:
+                await _purge(layout, clock, ledger, bodies, settings.current)
         except (Unavailable, ConfigError) as error:
             log.warning("old files of the gateway are not gone: %s", error.message)
         await asyncio.sleep(PURGE_SECONDS)
+
+
+async def _purge(
+    layout: Layout, clock: Clock, ledger: Ledger, bodies: BodyStore, now: GatewaySettings
+) -> None:
+    if now.keep_days:
+        unsent = await asyncio.to_thread(find_first_unsent, layout, now.export)
+        await ledger.delete_old(now.keep_days, unsent)
+    oldest = parse_iso(clock.now()) - timedelta(days=now.bodies.keep_days)
+    await asyncio.to_thread(bodies.delete_before, format_iso(oldest)[:10])
 
 
 async def build_rollups(ledger: Ledger) -> None:

@@ -205,9 +205,7 @@ class ModelGateway:
         self._is_open = True
         self._unsubscribe = self._bus.subscribe(self._on_event)
         self._tasks.start(
-            purge_old_data(
-                self._layout, self._clock, self.ledger, self.bodies, lambda: self.settings.current
-            )
+            purge_old_data(self._layout, self._clock, self.ledger, self.bodies, self.settings)
         )
         self._tasks.start(build_rollups(self.ledger))
         self._tasks.start(refresh_prices_daily(self.prices))
@@ -364,9 +362,12 @@ def find_unread_file(gateway: ModelGateway, key: AccessKey) -> str:
 
     A file that becomes invalid later leaves in force what it said before.
     """
+    may_be_limited_by_budgets = bool(key.owner or key.tags)
+    if not gateway.settings.was_valid and (key.has_calendar_limit or may_be_limited_by_budgets):
+        return "The file of the gateway's settings, such as the time zone of limits,"
     if gateway.settings.current.mask_secrets and not gateway.rules.was_valid:
         return "The file of the rules for secrets"
-    if (key.owner or key.tags) and not gateway.budgets.was_valid:
+    if may_be_limited_by_budgets and not gateway.budgets.was_valid:
         return "The file of the budgets"
     return ""
 

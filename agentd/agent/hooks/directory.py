@@ -11,6 +11,7 @@ from agentd.agent.hooks.model import HookSettings, WorkspaceHooks, list_own_hook
 from agentd.agent.hooks.store import HooksOfWorkspaces
 from agentd.agent.hooks.turn_hooks import TurnHooks
 from agentd.agent.workspace_decisions import WorkspaceDecision
+from agentd.core.errors import Unavailable
 from agentd.storage.layout import Layout
 from agentd.storage.watched_file import WatchedFile
 from agentd.system.process import Finished
@@ -37,9 +38,15 @@ class HookDirectory:
     async def open_turn(
         self, root: str, run: RunInTurn, assignment: TurnRequest, approver: Approver
     ) -> TurnHooks:
-        """Return the hooks of a turn in a folder; a person is asked about new ones of it."""
+        """Return the hooks of a turn in a folder; a person is asked about new ones of it.
+
+        Raises ``Unavailable`` while it is not known which hooks there are, of which some may be
+        there to block something: ``hooks.yml`` was never valid since the start.
+        """
         await self.file.ensure_current()
         settings = self.file.current
+        if not self.file.was_valid:
+            raise Unavailable(f"It is not known which hooks there are: {self.file.problems[0]}")
         hooks = tuple(list_own_hooks(settings))
         told: tuple[tuple[str, str], ...] = ()
         if settings.workspace_hooks:

@@ -77,6 +77,11 @@ class KeyLimits(Struct, frozen=True, omit_defaults=True):
         return (self.total, self.day, self.week, self.month) != (None, None, None, None)
 
     @property
+    def has_calendar_limit(self) -> bool:
+        """True if any is of a day, week or month, which begin in the configured time zone."""
+        return (self.day, self.week, self.month) != (None, None, None)
+
+    @property
     def bounds_spending(self) -> bool:
         """True if there is a limit of money, or of tokens, which a single reply can pass."""
         return self.has_usd_limit or self.tokens_per_minute is not None

@@ -123,6 +123,11 @@ class AccessKey(Struct, frozen=True, kw_only=True, omit_defaults=True):
         if (self.before is None) != (self.before_until is None):
             raise ValueError("before and before_until go together; one is missing")
 
+    @property
+    def has_calendar_limit(self) -> bool:
+        """True if its spending is limited by day, week or month, in total or of some models."""
+        return any(one.has_calendar_limit for one in (self.limits, *self.model_limits.values()))
+
     def matches(self, presented: str, now: Timestamp) -> bool:
         """Return whether this is its secret, or the previous one during the grace period."""
         return _matches(self, presented, now)

@@ -50,6 +50,19 @@ def list_results(scene: Scene) -> str:
     return json.dumps(scene.supplier.requests[-1].body)
 
 
+def test_nothing_is_done_while_it_is_not_known_what_hooks_would_block(scene: Scene) -> None:
+    file = scene.root.parent / "config" / "hooks.yml"
+    file.write_text("hooks: {PreToolUse: [{matcher: Bash, hooks: [{type: command, comand: no}]}]}")
+    scene.supplier.script(Call("shell", {"command": "touch made"}), Say("Done."))
+    (failed,) = scene.run()
+    assert isinstance(failed, TurnFailed)
+    assert f"not known which hooks there are: {file}:1" in failed.reason
+    assert not (scene.root / "made").exists() and not scene.supplier.requests
+    configure(scene, "PreToolUse", "exit 2", "Bash")
+    scene.run()
+    assert not (scene.root / "made").exists() and len(scene.supplier.requests) == 2
+
+
 def test_exit_code_2_blocks_a_tool_and_the_model_hears_why(scene: Scene) -> None:
     guard = 'case "$(cat)" in *"rm made"*) echo "Never remove." >&2; exit 2;; esac'
     configure(scene, "PreToolUse", guard, "Bash")

@@ -1,5 +1,6 @@
 """What hides secrets and limits spending is known before the first request, or none is relayed."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -32,6 +33,12 @@ def build_setup(file: str, **settings: bool) -> Callable[[GatewaySetup], None]:
         write_private(getattr(setup.layout, file), BROKEN)
 
     return prepare
+
+
+def set_unknown_zone(setup: GatewaySetup) -> None:
+    """Let the settings have a mistake, and the supplier answer."""
+    setup.supplier.answer_always(Answer((Say("well"),), Tokens(input=20, output=1)))
+    setup.settings = {"time_zone": "Nowhere/City"}
 
 
 def ask(caller: Caller) -> int:
@@ -87,3 +94,21 @@ def test_a_key_that_a_budget_may_limit_spends_nothing_before_the_budgets_were_va
         assert ask(caller) == 429
         write_private(path, "budgets: []\n")
         until(lambda: ask(caller) == 200)
+
+
+def test_a_key_with_a_limit_of_days_spends_nothing_before_it_is_known_when_these_begin(
+    tmp_path: Path,
+) -> None:
+    with running_gateway(tmp_path, set_unknown_zone) as gateway:
+        path = gateway.setup.layout.gateway_settings
+        limited = gateway.add_caller(limits={"day": "1"})
+        of_a_model = gateway.add_caller(model_limits={"by-*": {"week": "1"}})
+        others = (gateway.add_caller(), gateway.add_caller(limits={"total": "1"}))
+        refused = limited.ask("openai-chat", "by-chat")
+        assert refused.status == 500 and "time zone" in refused.error()["message"]
+        assert ask(of_a_model) == ask(gateway.add_caller(owner="ann")) == 500
+        assert [ask(other) for other in others] == [200, 200]
+        write_private(path, json.dumps({"time_zone": "Europe/Berlin"}))
+        until(lambda: ask(limited) == 200)
+        write_private(path, BROKEN)
+        assert ask(limited) == ask(of_a_model) == 200
