@@ -116,9 +116,7 @@ class ResourceEndpoints(ABC, Generic[E]):
 
     async def list_page(self, call: Request) -> Response:
         """Return one page. ``Unavailable`` if nothing of the file is in force: it may have some."""
-        await self.refresh()
-        if not self.has_entries_of_file:
-            self._require_readable()
+        await self.require_in_force()
         found, after = self.listing.get_page(call)
         return Response(self.types.page(items=[self.render(one) for one in found], next=after))
 
@@ -165,6 +163,12 @@ class ResourceEndpoints(ABC, Generic[E]):
         return self.respond(
             await self.managed.change(name, revise, parse_change_request(call), action)
         )
+
+    async def require_in_force(self) -> None:
+        """Raise ``Unavailable`` if nothing of the file is in force, and it may have something."""
+        await self.refresh()
+        if not self.has_entries_of_file:
+            self._require_readable()
 
     def _require_readable(self) -> None:
         if problems := self._get_problems():

@@ -144,7 +144,11 @@ class SecretRuleEndpoints(ResourceEndpoints[SecretRule]):
         return apply_edit(super().set_enabled(old, enabled), old)
 
     async def test_secret_rules(self, call: Request) -> Response:
-        """Return the findings in a sample, which is neither stored nor returned."""
+        """Return the findings in a sample, which is neither stored nor returned.
+
+        ``Unavailable`` if nothing of the file is in force: its rules may find more.
+        """
+        await self.require_in_force()
         sample = call.parse_json(SampleText)
         new: Any = sample.rule
         rule = None if new is None else self.create(new)

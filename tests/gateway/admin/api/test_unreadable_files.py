@@ -107,3 +107,22 @@ def test_a_rule_that_is_not_built_in_is_unavailable_while_the_file_cannot_be_rea
     path.chmod(0o600)
     assert manager.send("PATCH", f"{address}/ticket", {"enabled": False}).status == 200
     assert manager.send("DELETE", f"{address}/ticket").status == 204
+
+
+def test_no_text_is_called_free_of_secrets_by_rules_that_were_never_valid(
+    setup: GatewaySetup,
+) -> None:
+    setup.write()
+    path = Path(setup.layout.secret_rules)
+    path.write_text("rules: [{id: ticket, regex: 'T-([0-9]{6}'}]\n")
+    path.chmod(0o600)
+    sample = {"text": "see T-123456"}
+    with Serving(setup.folder, environ={"PROXY_APP_HASH": HASH}) as daemon:
+        manager = daemon.client(MANAGEMENT_KEY)
+        refused = manager.post("/api/agent/secret-rules/test", sample)
+        assert (refused.status, refused["error"]) == (503, "Unavailable")
+        assert f"{path}:" in refused["details"]
+        path.write_text("rules: [{id: ticket, regex: 'T-[0-9]{6}'}]\n")
+        until(lambda: manager.get("/api/agent/secret-rules/ticket").status == 200)
+        found = manager.post("/api/agent/secret-rules/test", sample)
+        assert [one["rule"] for one in found["findings"]] == ["ticket"]
