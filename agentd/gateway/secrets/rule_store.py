@@ -75,7 +75,11 @@ class SecretRuleStore:
         return self.file.problems
 
     async def read(self) -> tuple[SecretRule, ...]:
-        """Return all rules of the file as it is now, or of its last valid version."""
+        """Return all rules of the file as it is now, or of its last valid version.
+
+        Requests follow that version from then on, too.
+        """
+        await self._rules.ensure_current()
         await self.file.refresh()
         return self.current
 
