@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from agentd import __version__
-from agentd.agent.mcp_servers.tool_schemas import fit_schema
+from agentd.agent.mcp_servers.tool_schemas import fit_schema, rename_properties
 from agentd.agent.text import sanitize
 from agentd.agent.tools.viewing import read_picture
 from agentd.llm.dialects.half_characters import HalfCharacterDecoder
@@ -52,6 +52,12 @@ class RemoteTool(Struct, frozen=True):
     schema: JsonMap
     reads: bool
     """The server says that it only reads (``readOnlyHint``)."""
+    renamed: Mapping[str, str] = {}
+    """The server's names of arguments, by those that the schema has for them."""
+
+    def restore_names(self, arguments: JsonMap) -> JsonMap:
+        """Return the arguments of a call by the server's names."""
+        return {self.renamed.get(name, name): value for name, value in arguments.items()}
 
 
 class ServerResource(Struct, frozen=True):
@@ -175,13 +181,14 @@ def explain_error(error: Mapping[str, object]) -> str:
 
 def read_tool(given: Mapping[str, object]) -> RemoteTool | None:
     """Return a tool of a list; None if it cannot be offered to a model."""
-    name, schema = given.get("name"), fit_schema(get_map(given, "inputSchema"))
+    name = given.get("name")
     if not isinstance(name, str) or not name or len(name) > 256:
         return None
     described = get_string(given, "description", LONGEST_DESCRIPTION)
     title = get_string(given, "title", 200)
-    hints = get_map(given, "annotations")
-    return RemoteTool(name, described or title or name, schema, hints.get("readOnlyHint") is True)
+    reads = get_map(given, "annotations").get("readOnlyHint") is True
+    schema, renamed = rename_properties(fit_schema(get_map(given, "inputSchema")))
+    return RemoteTool(name, described or title or name, schema, reads, renamed)
 
 
 def read_resource(given: Mapping[str, object]) -> ServerResource | None:

@@ -1,6 +1,8 @@
 """The schemas of servers' tools, in a form that suppliers take. Pure."""
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Set
+from hashlib import sha256
 
 import msgspec
 
@@ -9,6 +11,9 @@ LARGEST_SCHEMA = 24_000
 _ALTERNATIVES = ("anyOf", "oneOf")
 _REFUSED = (*_ALTERNATIVES, "allOf", "not", "enum")
 """Keywords for which suppliers refuse a schema, at its top, and with it the whole request."""
+_NAME = re.compile("[A-Za-z0-9_.-]{1,64}")
+"""The property names at a schema's top for which no supplier refuses it."""
+_ODD = re.compile("[^A-Za-z0-9_.-]")
 
 
 def fit_schema(given: Mapping[str, object]) -> dict[str, object]:
@@ -34,6 +39,42 @@ def fit_schema(given: Mapping[str, object]) -> dict[str, object]:
     kept = {key: value for key, value in given.items() if key not in dropped}
     more = {"required": list(dict.fromkeys(required))} if required else {}
     return {**kept, "properties": properties, **more}
+
+
+def rename_properties(
+    schema: Mapping[str, object],
+) -> tuple[dict[str, object], dict[str, str]]:
+    """Return a schema with property names that every supplier takes, and the true ones by these.
+
+    A name such as ``$filter`` or ``filter[id]`` would else make it refuse the whole request. The
+    true name is the title of what is renamed, so that a model recognizes it.
+    """
+    properties = _get_properties(schema)
+    known = {name for name in properties if _NAME.fullmatch(name)}
+    renamed: dict[str, str] = {}
+    for name in properties:
+        if name not in known:
+            renamed[_make_name(name, known | renamed.keys())] = name
+    if not renamed:
+        return dict(schema), {}
+    made = {true: name for name, true in renamed.items()}
+    fitted: dict[str, object] = {
+        made.get(name, name): {"title": name, **described}
+        if name in made and isinstance(described, dict)
+        else described
+        for name, described in properties.items()
+    }
+    required = [made.get(name, name) for name in _list_required(schema)]
+    more = {"required": required} if "required" in schema else {}
+    return {**schema, "properties": fitted, **more}, renamed
+
+
+def _make_name(name: str, taken: Set[str]) -> str:
+    made = _ODD.sub("_", name)
+    if _NAME.fullmatch(made) and made not in taken:
+        return made
+    digest = sha256(name.encode(errors="replace")).hexdigest()[:12]
+    return f"{made[:51]}_{digest}"
 
 
 def _iter_branches(schema: Mapping[str, object], name: str) -> Iterator[Mapping[str, object]]:

@@ -122,8 +122,10 @@ class McpToolset:
         if use.name not in self._tools:
             raise NotFound(f"There is no tool named {use.name}")
         server, tool = self._tools[use.name]
+        arguments = tool.restore_names(use.arguments)
+        use = McpToolUse(use.name, arguments)
         await self._ask(use, server, tool.name, approver, why, reads=tool.reads)
-        return await self._request(server, lambda it: it.call_tool(tool.name, use.arguments))
+        return await self._request(server, lambda it: it.call_tool(tool.name, arguments))
 
     async def get_prompt(self, server: str, name: str, arguments: str) -> str | None:
         """Return the text of a server's prompt; None if there is none of this name."""

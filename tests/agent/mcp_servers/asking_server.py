@@ -5,6 +5,11 @@ import sys
 from typing import Any
 
 TOOLS = ("echo", "take back", "forget", "count")
+FILTERED = {
+    "type": "object",
+    "properties": {"$filter": {"type": "string"}, "top": {"type": "integer"}},
+    "required": ["$filter"],
+}
 FORM = {"type": "object", "properties": {"kind": {"type": "string"}}}
 
 
@@ -28,6 +33,8 @@ def answer(number: int, text: str) -> None:
 def call(number: int, params: Any) -> None:
     """Carry out a call, as far as that goes without the person."""
     match params["name"]:
+        case "find":
+            answer(number, json.dumps(params["arguments"]))
         case "echo":
             answer(number, json.dumps(params))
         case "count":
@@ -57,6 +64,7 @@ def serve() -> None:
             say(id=number, result={"protocolVersion": revision, "capabilities": capabilities})
         elif method == "tools/list":
             tools = [{"name": name, "inputSchema": {"type": "object"}} for name in TOOLS]
+            tools.append({"name": "find", "inputSchema": FILTERED})
             say(id=number, result={"tools": tools})
         elif method == "tools/call":
             called = number

@@ -1,9 +1,12 @@
 """What servers send, made fit for a model and its supplier."""
 
 import base64
+import re
 from typing import Any
 
 import pytest
+from hypothesis import given as examples
+from hypothesis import strategies as st
 
 from agentd.agent.mcp_servers.messages import (
     RemoteImage,
@@ -116,3 +119,34 @@ def test_a_text_that_is_cut_within_a_character_does_not_lose_the_message(
 @pytest.mark.parametrize("line", [b"", b"hello", b'{"text": "', b"[" * 100_000, b"7", b"\xff"])
 def test_what_is_no_json_is_no_message(line: bytes) -> None:
     assert decode_messages(line) == ()
+
+
+NAMES = st.lists(
+    st.one_of(st.sampled_from(["a", "$a", "_a", "a[]", "a b", "x" * 65, ""]), st.text(max_size=70)),
+    unique=True,
+)
+
+
+@examples(NAMES)
+def test_properties_have_names_that_suppliers_take_and_calls_the_servers_own(
+    names: list[str],
+) -> None:
+    schema = {"type": "object", "properties": dict.fromkeys(names, TEXT), "required": names}
+    tool = read_tool({"name": "find", "inputSchema": schema})
+    assert tool
+    offered: Any = tool.schema
+    assert all(re.fullmatch("[A-Za-z0-9_.-]{1,64}", name) for name in offered["properties"])
+    assert list(offered["properties"]) == offered.get("required", [])
+    call = {name: number for number, name in enumerate(offered["properties"])}
+    assert tool.restore_names(call) == {name: number for number, name in enumerate(names)}
+    assert [name for name in names if name in offered["properties"]] == [
+        name for name in names if re.fullmatch("[A-Za-z0-9_.-]{1,64}", name)
+    ]
+
+
+def test_a_renamed_property_has_its_true_name_as_its_title() -> None:
+    schema = {"type": "object", "properties": {"filter[id]": TEXT, "$top": {**TEXT, "title": "T"}}}
+    assert read_schema(schema)["properties"] == {
+        "filter_id_": {"title": "filter[id]", **TEXT},
+        "_top": {"title": "T", **TEXT},
+    }

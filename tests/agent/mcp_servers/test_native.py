@@ -94,6 +94,22 @@ def test_a_tool_is_offered_asked_about_and_called(scene: Scene, supplier: Suppli
     assert supplier.requests[1].body["messages"][-1]["content"] == "42"
 
 
+def test_an_argument_whose_name_suppliers_refuse_has_another_one_for_the_model_alone(
+    scene: Scene, supplier: Supplier
+) -> None:
+    supplier.script([Call("mcp__shop__find", {"_filter": "green", "top": 3})], Say("Found."))
+    shop = {"name": "shop", "command": [sys.executable, str(HERE / "asking_server.py")]}
+    told = run(scene, shop)
+    (find,) = (
+        one["function"]["parameters"]
+        for one in supplier.requests[0].body["tools"]
+        if one["function"]["name"] == "mcp__shop__find"
+    )
+    assert (set(find["properties"]), find["required"]) == ({"_filter", "top"}, ["_filter"])
+    assert scene.person.asked[0].subject == '{"$filter":"green","top":3}'
+    assert list_used_tools(told) == [("mcp__shop__find", '{"$filter": "green", "top": 3}')]
+
+
 def test_what_a_person_denies_is_not_called_and_told(scene: Scene, supplier: Supplier) -> None:
     scene.person = Person("other")
     supplier.script([Call("mcp__tea__die", {})], Say("Then not."))
