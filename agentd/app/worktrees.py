@@ -17,6 +17,7 @@ from agentd.workspace.worktrees.merging import BranchMerger
 from agentd.workspace.worktrees.repository import WorktreeRepository
 from agentd.workspace.worktrees.service import WorktreeService
 from agentd.workspace.worktrees.setup import SetupCommand, WorktreeSetup
+from agentd.workspace.worktrees.steps import WorktreeSteps
 
 
 class WorktreesComponent:
@@ -36,14 +37,10 @@ class WorktreesComponent:
             return SetupCommand(now().worktree_setup, now().worktree_setup_seconds)
 
         self._layout = layout
-        self.service = WorktreeService(
-            chats,
-            WorktreeRepository(root, closed),
-            BranchMerger(root),
-            WorktreeSetup(root, generation, get_command),
-            layout,
-            generation,
-        )
+        repository, merger = WorktreeRepository(root, closed), BranchMerger(root)
+        setup = WorktreeSetup(root, generation, get_command)
+        steps = WorktreeSteps(chats, repository, merger, setup, layout, generation)
+        self.service = WorktreeService(chats, repository, merger, steps)
         """The operations."""
         self.rows: tuple[Route, ...] = api.routes(WorktreeEndpoints(self.service))
         """The routes of work trees."""

@@ -21,13 +21,11 @@ from agentd.chats.service import DEFAULT_TITLE
 from agentd.chats.state import Chat
 from agentd.chats.worktree import Worktree, WorktreeBase, plan_worktree
 from agentd.core.errors import AgentdError, Conflict
-from agentd.storage.layout import Layout
 from agentd.system.protected_paths import ProtectedPlaces
 from agentd.workspace.git.working_copy import WorkingCopy
 from agentd.workspace.worktrees.merging import BranchMerger
 from agentd.workspace.worktrees.model import WorktreeStatus
 from agentd.workspace.worktrees.repository import WorktreeRepository
-from agentd.workspace.worktrees.setup import WorktreeSetup
 from agentd.workspace.worktrees.steps import (
     WorktreeSteps,
     at_step,
@@ -49,21 +47,19 @@ class WorktreeInfo(Struct, frozen=True):
 
 
 class WorktreeService:
-    """All work trees; ``generation`` marks the programs that are started for them."""
+    """All work trees."""
 
     def __init__(
         self,
         chats: ChatRepository,
         repository: WorktreeRepository,
         merger: BranchMerger,
-        setup: WorktreeSetup,
-        layout: Layout,
-        generation: str,
+        steps: WorktreeSteps,
     ) -> None:
         self._chats = chats
         self._repository = repository
         self._merger = merger
-        self._steps = WorktreeSteps(chats, repository, merger, setup, layout, generation)
+        self._steps = steps
         self._places = ProtectedPlaces()
         self._locks: WeakValueDictionary[int, asyncio.Lock] = WeakValueDictionary()
 

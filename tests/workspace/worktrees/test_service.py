@@ -19,6 +19,7 @@ from agentd.workspace.worktrees.model import WorktreeStatus
 from agentd.workspace.worktrees.repository import WorktreeRepository
 from agentd.workspace.worktrees.service import WorktreeService
 from agentd.workspace.worktrees.setup import SetupCommand, WorktreeSetup
+from agentd.workspace.worktrees.steps import WorktreeSteps
 from tests.conftest import ME, Services, running_services
 from tests.workspace.worktrees.conftest import run_git
 
@@ -34,7 +35,9 @@ async def running_worktrees(
         setup = WorktreeSetup(str(root), "test", SetupCommand)
         repository = WorktreeRepository(str(root))
         merger = BranchMerger(str(root))
-        trees = WorktreeService(services.chats._chats, repository, merger, setup, layout, "test")
+        chats = services.chats._chats
+        steps = WorktreeSteps(chats, repository, merger, setup, layout, "test")
+        trees = WorktreeService(chats, repository, merger, steps)
         await trees.finish_interrupted()
         yield services, trees
 
