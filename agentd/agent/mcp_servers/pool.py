@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterable
 from itertools import count
+from weakref import WeakValueDictionary
 
 from msgspec import Struct
 
@@ -48,7 +49,7 @@ class McpPool:
         self._chats: dict[int, _ChatServers] = {}
         self._numbers = count(1)
         self._tasks = BackgroundTasks()
-        self._locks: dict[tuple[int, str], asyncio.Lock] = {}
+        self._locks = WeakValueDictionary[tuple[int, str], asyncio.Lock]()
 
     @property
     def running(self) -> int:
@@ -160,8 +161,7 @@ class McpPool:
             return
         if chat.timer:
             chat.timer.cancel()
-        for key, server in chat.servers.items():
-            self._locks.pop((chat_id, key), None)
+        for server in chat.servers.values():
             self._tasks.start(server.close())
         if chat.servers:
             self._states.note_stopped()

@@ -61,7 +61,7 @@ class WorktreeService:
         self._merger = merger
         self._steps = steps
         self._places = ProtectedPlaces()
-        self._locks: WeakValueDictionary[int, asyncio.Lock] = WeakValueDictionary()
+        self._locks = WeakValueDictionary[int, asyncio.Lock]()
 
     def protect(self, places: ProtectedPlaces) -> None:
         """Leave these places out of diffs from now on."""
@@ -255,7 +255,4 @@ class WorktreeService:
             yield chat
 
     def _lock(self, chat_id: int) -> asyncio.Lock:
-        lock = self._locks.get(chat_id)
-        if lock is None:
-            lock = self._locks[chat_id] = asyncio.Lock()
-        return lock
+        return self._locks.setdefault(chat_id, asyncio.Lock())
