@@ -338,5 +338,12 @@ def test_labels_and_models_that_were_read_earlier_do_not_replace_those_read_late
     route, response = late.pop()
     with page.expect_response("**/api/chat-labels"):
         route.fulfill(response=response)
-    page.get_by_role("main").get_by_role("button", name="More", exact=True).click()
-    expect(page.get_by_role("menuitemcheckbox", name="Label: second")).to_be_visible()
+
+    def lists_second() -> bool:
+        page.get_by_role("main").get_by_role("button", name="More", exact=True).click()
+        expect(page.get_by_role("menuitemcheckbox", name="Label: first")).to_be_visible()
+        listed = page.get_by_role("menuitemcheckbox", name="Label: second").is_visible()
+        page.keyboard.press("Escape")
+        return listed
+
+    until(lists_second)
