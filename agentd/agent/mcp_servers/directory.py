@@ -1,6 +1,7 @@
 """Which MCP servers a turn has: those of ``mcp.yml``, and allowed ones of the workspace."""
 
 import asyncio
+import os
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
@@ -115,13 +116,17 @@ class McpDirectory:
         """Return the servers that an engine gets, and those that lack something, with what.
 
         A person is asked about new ones of the folder's ``.mcp.json``, if there is an approver.
+        While ``mcp.yml`` was never valid, it is itself among those that lack something, and there
+        are none of ``.mcp.json``, which it may exclude.
         """
         await self.file.ensure_current()
         settings = self.file.current
         own = for_engine(settings.all, engine)
         theirs: tuple[McpServerSettings, ...] = ()
         failures: Failures = ()
-        if settings.project_servers:
+        if not self.file.was_valid:
+            failures = ((os.path.basename(self.file.path), str(self.file.problems[0])),)
+        elif settings.project_servers:
             theirs, failures = await self._project.find_allowed(folder, chat_id, approver)
         if named := self.chats.get(chat_id):
             more, problems = await self._project.select_allowed(

@@ -353,6 +353,17 @@ def test_a_server_of_the_workspace_is_asked_about_once_until_it_changes(scene: S
     assert (tools, failures, asked) == ([], [], []), "a person's no is remembered, too"
 
 
+def test_a_turn_tells_that_its_servers_are_not_known_and_asks_about_none(scene: Scene) -> None:
+    write_project(scene)
+    layout = Layout(str(scene.root / "state"), str(scene.root.parent / "config"))
+    write_settings(layout)
+    path = Path(layout.mcp_settings)
+    path.write_text("project_servers: no\nservers: [{name: tea}]\n")
+    tools, failures, asked = open_project(scene, ApprovalAnswer(True, by_person=True))
+    assert (tools, asked) == ([], [])
+    assert len(failures) == 1 and failures[0].startswith(f"{path}:")
+
+
 def test_a_withdrawn_server_is_ended_at_once_and_asked_about_again(scene: Scene) -> None:
     write_project(scene)
     layout = Layout(str(scene.root / "state"), str(scene.root.parent / "config"))
