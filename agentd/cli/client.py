@@ -3,6 +3,7 @@
 import http.client
 import json
 import os
+import ssl
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
@@ -38,10 +39,7 @@ class Client(AbstractContextManager["Client"]):
     def __init__(self, url: str, key: str) -> None:
         self._url = url
         self._key = key
-        address = parse_url(url)
-        self._connection = http.client.HTTPConnection(
-            address.hostname or "localhost", address.port, timeout=_RESPONSE_SECONDS
-        )
+        self._connection = connect(url, _RESPONSE_SECONDS)
 
     def __exit__(
         self,
@@ -138,9 +136,9 @@ class Client(AbstractContextManager["Client"]):
         try:
             self._connection.request(method, path, body, headers)
             response = self._connection.getresponse()
-            content: dict[str, Any] = json.loads(response.read() or b"{}")
+            content = _read_answer(response)
         except (OSError, http.client.HTTPException, ValueError) as error:
-            raise _make_unreachable_error(self._url) from error
+            raise make_unreachable_error(self._url, error) from error
         _raise_for_status(response.status, content)
         return content
 
@@ -158,15 +156,15 @@ class EventListener:
 
     def listen(self, url: str) -> Iterator[ServerSentEvent]:
         """Yield the events after the cursor. Raises ``Unavailable`` when the connection is lost."""
-        address = parse_url(url)
-        host = address.hostname or "localhost"
-        connection = http.client.HTTPConnection(host, address.port, timeout=_SILENCE_SECONDS)
+        connection = connect(url, _SILENCE_SECONDS)
         headers = {"X-API-Key": self._key} | ({"Last-Event-ID": self.cursor} if self.cursor else {})
         try:
             connection.request("GET", f"/api/events{self._query}", headers=headers)
             response = connection.getresponse()
             if response.status != 200:
-                _raise_for_status(response.status, json.loads(response.read() or b"{}"))
+                _raise_for_status(response.status, _read_answer(response))
+            if response.headers.get_content_type() != "text/event-stream":
+                raise ValueError("not the events of agentd")
             reader = SseReader()
             while data := response.read1(_CHUNK):
                 for event in reader.feed(data):
@@ -174,21 +172,33 @@ class EventListener:
                     yield event
                 self.cursor = reader.last_id or self.cursor
         except (OSError, http.client.HTTPException, ValueError) as error:
-            raise _make_unreachable_error(url) from error
+            raise make_unreachable_error(url, error) from error
         finally:
             connection.close()
         raise Unavailable(f"{url} ended the connection")
 
 
-def parse_url(url: str) -> SplitResult:
-    """Return the parts of a daemon's URL. Raises ``BadRequest`` if its host or port is invalid."""
+def connect(url: str, timeout: float) -> http.client.HTTPConnection:
+    """Return a connection to a daemon, over TLS where its URL says https; it is not opened yet."""
+    address = _parse_url(url)
+    if address.scheme == "https":
+        return http.client.HTTPSConnection(address.hostname or "", address.port, timeout=timeout)
+    return http.client.HTTPConnection(address.hostname or "", address.port, timeout=timeout)
+
+
+def _parse_url(url: str) -> SplitResult:
+    """Return the parts of a daemon's URL. Raises ``BadRequest`` if it is none."""
+    wrong = "its host or port is not valid"
     try:
         address = urlsplit(url)
-        _ = address.port  # parsed only now
-    except ValueError as error:
-        what = f"{url} is not the URL of a daemon: its host or port is not valid"
-        raise BadRequest(what, "Give one such as --url http://127.0.0.1:8750.") from error
-    return address
+        if address.scheme not in ("http", "https"):
+            wrong = "it does not begin with http:// or https://"
+        elif address.hostname and address.port != 0:  # parsed only now
+            return address
+    except ValueError:
+        pass
+    what = f"{url} is not the URL of a daemon: {wrong}"
+    raise BadRequest(what, "Give one such as --url http://127.0.0.1:8750.")
 
 
 def require_key() -> str:
@@ -257,8 +267,23 @@ def _is_running(pid: int) -> bool:
     return True
 
 
-def _make_unreachable_error(url: str) -> Unavailable:
+def make_unreachable_error(url: str, cause: Exception) -> Unavailable:
+    """Return what is told of a daemon that could not be asked, or whose answer is none."""
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        return Unavailable(
+            f"the certificate of {url} is not trusted: {cause.verify_message}",
+            "Have this machine trust its authority, or name that file in SSL_CERT_FILE.",
+        )
     return Unavailable(f"no agentd answers at {url}", "Start one with: agentd serve")
+
+
+def _read_answer(response: http.client.HTTPResponse) -> dict[str, Any]:
+    """Return the JSON of an answer. Raises ``ValueError`` for what is none of agentd's."""
+    content = json.loads(response.read() or b"{}")
+    names = ("message", "details") if response.status >= 400 else ()
+    if not (isinstance(content, dict) and all(isinstance(content.get(one), str) for one in names)):
+        raise ValueError("not an answer of agentd")
+    return content
 
 
 def _raise_for_status(status: int, content: dict[str, Any]) -> None:

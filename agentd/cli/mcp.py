@@ -17,8 +17,9 @@ from typing import Any, BinaryIO
 
 from agentd.cli.client import (
     KEY_VARIABLE,
+    connect,
     find_daemon_url,
-    parse_url,
+    make_unreachable_error,
     read_key_file,
     require_key,
 )
@@ -249,11 +250,7 @@ class McpBridge:
                 self._request(connection, "DELETE", None).read()
 
     def _connect(self) -> http.client.HTTPConnection:
-        address = parse_url(self._find_url())
-        kind = (
-            http.client.HTTPSConnection if address.scheme == "https" else http.client.HTTPConnection
-        )
-        return kind(address.hostname or "localhost", address.port, timeout=SILENCE_SECONDS)
+        return connect(self._find_url(), SILENCE_SECONDS)
 
     def _request(
         self, connection: http.client.HTTPConnection, method: str, message: Message | None
@@ -265,7 +262,8 @@ class McpBridge:
             connection.request(method, "/mcp", body, self._list_headers(message))
             return connection.getresponse()
         except (OSError, http.client.HTTPException, AttributeError) as error:
-            raise _make_lost_error(connection) from error
+            address = f"{connection.host}:{connection.port}"
+            raise make_unreachable_error(address, error) from error
 
     def _note_subscription(self, message: Message) -> None:
         uri = message.get("params", {}).get("uri")
@@ -350,10 +348,3 @@ def _raise_refusal(status: int, body: bytes) -> None:
     if status == HTTPStatus.UNAUTHORIZED:
         raise Unauthorized(message, f"Set {KEY_VARIABLE} to a key: agentd keys generate NAME")
     raise AgentdError(message, details)
-
-
-def _make_lost_error(connection: http.client.HTTPConnection) -> Unavailable:
-    return Unavailable(
-        f"no agentd answers at {connection.host}:{connection.port}",
-        "Start one with: agentd serve",
-    )

@@ -128,6 +128,29 @@ def test_a_client_that_trusts_the_authority_signs_in_by_https_with_a_secure_cook
     assert (status, json.loads(body)["user"]) == (200, "ada")
 
 
+@pytest.mark.parametrize("trusts", [True, False])
+def test_a_command_reaches_a_daemon_by_https_if_this_machine_trusts_it(
+    daemon: Serving,
+    files: dict[str, str],
+    trusts: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert daemon._running
+    url = daemon._running.public_url
+    monkeypatch.setenv("AGENTD_KEY", KEY)
+    if trusts:
+        monkeypatch.setenv("SSL_CERT_FILE", files["authority"])
+    code = main(["ask", "hello", "--url", url])
+    told = capsys.readouterr()
+    if trusts:
+        assert (code, told.out != "") == (0, True), told.err
+        return
+    assert (code, told.out) == (1, "")
+    assert f"the certificate of {url} is not trusted: " in told.err
+    assert "SSL_CERT_FILE" in told.err
+
+
 def test_large_bodies_pass_both_ways(daemon: Serving, browser: Browser) -> None:
     prompt = "a line of text\n" * 16_000
     status, _, body = browser.send(
