@@ -1,6 +1,7 @@
 """The state folder as a whole: one daemon each, one format, and taking stock at start."""
 
 import contextlib
+import fcntl
 import logging
 import os
 import stat as modes
@@ -151,6 +152,24 @@ def read_daemon_info(layout: Layout) -> DaemonInfo | None:
         return msgspec.json.decode(document.data, type=DaemonInfo)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
+
+
+def is_served(layout: Layout) -> bool:
+    """Return whether a daemon holds the folder's lock: a copy of its folder has none. Blocking.
+
+    A lock that cannot be tried, such as that of another user, counts as held.
+    """
+    try:
+        lock = os.open(layout.daemon_lock, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError as error:
+        return not isinstance(error, FileNotFoundError)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(lock)
+    return False
 
 
 def _prepare_folder(layout: Layout) -> bool:

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -135,6 +136,18 @@ def test_ask_without_a_daemon_says_how_to_start_one(home: Path) -> None:
     assert asked.returncode == 1
     assert "agentd serve" in asked.stderr
     assert "Traceback" not in asked.stderr
+
+
+@pytest.mark.parametrize("words", [("ask", "find milk"), ("open",), ("approve",)])
+def test_a_copy_of_a_served_folder_leads_to_no_daemon(
+    served: ServedFolder, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    shutil.copytree(served.home / "state", tmp_path / "state")
+    assert read_daemon_info(Layout(str(tmp_path / "state"), "")), "what the copy says of a daemon"
+    told = _run_agentd(*words, home=tmp_path, key=served.key)
+    assert told.returncode == 1
+    assert told.stdout == ""
+    assert f"no daemon serves {tmp_path / 'state'}" in told.stderr
 
 
 def test_ask_with_an_empty_prompt_is_wrong_usage(home: Path) -> None:
