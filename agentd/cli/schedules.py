@@ -14,7 +14,7 @@ from agentd.cli.options import (
     read_schema,
     resolve_layout,
 )
-from agentd.cli.output import excerpt
+from agentd.cli.output import excerpt, print_result
 
 EXAMPLES = f"""\
 examples:
@@ -59,6 +59,12 @@ def add_parser(commands: Subcommands) -> None:
             "name", metavar="NAME"
         )
     _add_add_parser(actions)
+    for action in actions.choices.values():
+        # A default here would hide what was typed before the action.
+        action.add_argument("--url", default=argparse.SUPPRESS, help="the daemon's URL")
+        action.add_argument(
+            "--json", action="store_true", default=argparse.SUPPRESS, help="print JSON"
+        )
 
 
 def _add_add_parser(actions: Subcommands) -> None:
@@ -103,6 +109,8 @@ def run(args: argparse.Namespace) -> int:
                 _print(args, client.request("POST", "/api/schedules", _build_schedule(args)))
             case "remove":
                 client.request("DELETE", _get_path(args.name))
+                result = {"name": args.name, "removed": True}
+                print_result(f"{args.name} is removed", result, as_json=args.json)
             case "pause" | "resume":
                 _print(args, client.request("POST", f"{_get_path(args.name)}/{args.action}"))
             case "run":

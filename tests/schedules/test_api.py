@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from agentd.agent.engine import ReplyCompleted
+from agentd.cli.main import main
 from agentd.schedules.model import MAX_SCHEDULES
 from tests.support.daemon import Client, Engine, Serving, until
 
@@ -218,6 +219,25 @@ def test_the_command_adds_lists_runs_pauses_and_removes(
     assert "  paused; last completed" in command("pause", "nightly")
     assert json.loads(command("--json"))[0]["missed"] == "once"
     command("remove", "nightly")
+    assert list_names(client) == []
+
+
+def test_options_of_the_command_may_come_before_the_action_and_after_it(
+    daemon: Serving,
+    client: Client,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("AGENTD_KEY", str(client.key))
+
+    def command(*words: str) -> Any:
+        assert main(["schedules", *words]) == 0
+        return json.loads(capsys.readouterr().out)
+
+    to = ("--url", daemon.url)
+    assert command("add", "tidy", "--cron", "@yearly", "tidy up", *to, "--json")["name"] == "tidy"
+    assert command("--json", "pause", "tidy", *to)["paused"]
+    assert command(*to, "remove", "tidy", "--json") == {"name": "tidy", "removed": True}
     assert list_names(client) == []
 
 
