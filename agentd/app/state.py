@@ -8,7 +8,7 @@ import stat as modes
 
 import msgspec
 from filelock import FileLock, Timeout
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from agentd.chats.index import read_index, write_index
 from agentd.chats.load import scan_chats
@@ -60,6 +60,9 @@ class DaemonInfo(Struct, frozen=True):
     since: Timestamp
     public_url: str = ""
     """The URL for browsers; empty: ``url``."""
+    lock_inode: int = 0
+    """The inode of the lock file that it holds, which a copy of the folder does not have; 0: an
+    earlier version wrote this."""
 
 
 class State(Struct):
@@ -80,7 +83,8 @@ class State(Struct):
     def announce(self, daemon: DaemonInfo) -> None:
         """Write the daemon's addresses for other programs of this machine. Blocking."""
         if self.lock:
-            replace_document(self.layout.daemon, msgspec.json.encode(daemon) + b"\n")
+            announced = structs.replace(daemon, lock_inode=self.inode)
+            replace_document(self.layout.daemon, msgspec.json.encode(announced) + b"\n")
 
     def save(self, chats: list[ChatSummary]) -> None:
         """Store the index, for a cheap start. Blocking; a failure is only logged."""
@@ -154,8 +158,8 @@ def read_daemon_info(layout: Layout) -> DaemonInfo | None:
         return None
 
 
-def is_served(layout: Layout) -> bool:
-    """Return whether a daemon holds the folder's lock: a copy of its folder has none. Blocking.
+def is_served_by(daemon: DaemonInfo, layout: Layout) -> bool:
+    """Return whether this daemon holds the folder's lock, unlike in a copy of its folder. Blocking.
 
     A lock that cannot be tried, such as that of another user, counts as held.
     """
@@ -164,6 +168,8 @@ def is_served(layout: Layout) -> bool:
     except OSError as error:
         return not isinstance(error, FileNotFoundError)
     try:
+        if daemon.lock_inode not in (0, os.fstat(lock).st_ino):
+            return False
         fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except OSError:
         return True

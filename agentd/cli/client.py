@@ -11,7 +11,7 @@ from types import MappingProxyType, TracebackType
 from typing import Any, Self
 from urllib.parse import SplitResult, quote, urlsplit
 
-from agentd.app.state import DaemonInfo, is_served, read_daemon_info
+from agentd.app.state import DaemonInfo, is_served_by, read_daemon_info
 from agentd.core.errors import (
     AgentdError,
     BadRequest,
@@ -248,7 +248,7 @@ def _find_daemon(layout: Layout) -> DaemonInfo:
     deadline = time.monotonic() + _START_SECONDS
     while True:
         daemon = read_daemon_info(layout)
-        if daemon and _is_running(daemon.pid) and is_served(layout):
+        if daemon and _is_running(daemon.pid) and is_served_by(daemon, layout):
             return daemon
         if time.monotonic() >= deadline:
             raise Unavailable(

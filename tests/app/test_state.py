@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from agentd.app import state as module
-from agentd.app.state import DaemonInfo, open_state, read_daemon_info
+from agentd.app.state import DaemonInfo, is_served_by, open_state, read_daemon_info
 from agentd.chats.index import read_index
 from agentd.chats.service import NewChat
 from agentd.core.errors import ConfigError, Conflict, Unavailable
@@ -64,6 +64,22 @@ def test_a_second_daemon_is_refused_also_through_a_symbolic_link(layout, tmp_pat
     with pytest.raises(Conflict):
         open_state(Layout(str(tmp_path / "link"), layout.config))
     state.release()
+
+
+def test_the_daemon_that_a_copy_names_is_not_the_one_that_serves_it(layout, tmp_path):
+    state = open_state(layout)
+    state.announce(DaemonInfo(4711, "http://127.0.0.1:8750", "2026-01-01T00:00:00.000Z"))
+    assert is_served_by(read_daemon_info(layout), layout)
+    shutil.copytree(layout.state, tmp_path / "copy")
+    copy = Layout(str(tmp_path / "copy"), layout.config)
+    named = read_daemon_info(copy)
+    assert named.url == "http://127.0.0.1:8750"
+    assert not is_served_by(named, copy)
+    starting = open_state(copy)  # it holds the copy's lock, and has not announced itself yet
+    assert not is_served_by(read_daemon_info(copy), copy)
+    starting.release()
+    state.release()
+    assert not is_served_by(named, layout)
 
 
 def test_a_copy_of_a_served_folder_is_free(layout, tmp_path):
