@@ -212,7 +212,10 @@ class ChannelDrafts:
         name = make_free_name(label, self._by_name)
         try:
             channel = msgspec.convert({**fields, "name": name}, Channel)
-            problems = [what for _, what in validate([channel])]
+            problems = [
+                f"{'.'.join(map(str, place))[:_SHOWN]} {what}"
+                for (_, *place), what in validate([channel])
+            ]
         except (msgspec.ValidationError, ValueError) as error:
             problems = [str(error)]
         if problems:

@@ -349,3 +349,21 @@ def test_a_budget_that_cannot_be_is_told() -> None:
     plan = map_text(TAGS.replace("monthly:", f"{'x' * 300}:"))
     assert len(plan.budgets) == 2
     assert any("would not be valid" in one.why for one in plan.leftovers)
+
+
+def test_a_header_for_which_a_channel_cannot_be_made_is_named() -> None:
+    plan = map_text(
+        """
+        model_list:
+          - model_name: gpt
+            litellm_params:
+              model: openai/gpt-4o
+              api_key: sk-of-the-supplier
+              extra_headers: {"AI-Resource Group": "some group"}
+        """
+    )
+    (left,) = plan.leftovers
+    assert left.why.endswith(
+        " would not be valid: headers.AI-Resource Group is not a valid header name"
+    )
+    assert plan.channels == ()
