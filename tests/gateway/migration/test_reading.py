@@ -1,0 +1,28 @@
+"""Configurations are recognized by their content."""
+
+import json
+from typing import Any
+
+import pytest
+
+from agentd.gateway.migration.reading import map_configuration
+from tests.gateway.migration.test_new_api import ROW
+from tests.gateway.migration.test_new_api_accounts import USER
+
+
+@pytest.mark.parametrize("row", [ROW, USER])
+@pytest.mark.parametrize(("total", "is_whole"), [(1, True), (12, False)])
+def test_a_page_of_a_longer_list_is_told(row: dict[str, Any], total: int, is_whole: bool) -> None:
+    answer = {"data": {"items": [row], "total": total, "page": 1, "page_size": 10}, "success": True}
+    plan = map_configuration("export.json", json.dumps(answer), None, None)
+    assert plan.channels or plan.budgets
+    if is_whole:
+        assert plan.leftovers == ()
+        return
+    (left,) = plan.leftovers
+    assert left.place == "export.json: the file"
+    assert left.why.startswith("is a page with 1 of 12 entries; ask for all with ?page_size=12")
+
+
+def test_rows_alone_are_the_whole_list() -> None:
+    assert map_configuration("rows.json", json.dumps([USER]), "new-api", None).leftovers == ()
