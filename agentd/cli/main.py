@@ -127,9 +127,23 @@ def _run(argv: Sequence[str] | None) -> int:
         if error.details:
             _print_error(error.details)
         code = USAGE if isinstance(error, BadRequest) else FAILED
+    except UnicodeEncodeError:
+        if all(map(_is_text, words)):
+            raise
+        _print_error("an argument is not text in the encoding of this locale")
+        code = USAGE
     except KeyboardInterrupt:
         code = INTERRUPTED
     return code
+
+
+def _is_text(word: str) -> bool:
+    """Return whether an argument has no bytes that could not be decoded."""
+    try:
+        word.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _find_commands(words: Sequence[str]) -> Sequence[str]:

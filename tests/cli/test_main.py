@@ -130,3 +130,17 @@ def test_a_key_that_cannot_be_sent_is_reported_as_such(tmp_path, key, told):
 def test_the_line_end_of_an_environment_file_is_no_part_of_the_key(monkeypatch):
     monkeypatch.setenv("AGENTD_KEY", "agent_x\r\n")
     assert require_key() == "agent_x"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["proxy", "log", "--model", "gr\udcfc"],
+        ["schedules", "run", "gr\udcfc", "--url", "http://127.0.0.1:1"],
+    ],
+)
+def test_an_argument_that_is_no_text_is_wrong_usage(tmp_path, monkeypatch, capsys, words):
+    monkeypatch.setenv("AGENTD_KEY", "agent_x")
+    assert main(["--state", str(tmp_path), "--config", str(tmp_path), *words]) == USAGE
+    told = capsys.readouterr().err
+    assert told == "agentd: an argument is not text in the encoding of this locale\n"
