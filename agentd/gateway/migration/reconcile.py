@@ -80,7 +80,8 @@ class _FittedChannels(NamedTuple):
 def _fit_channels(planned: Sequence[Channel], existing: Mapping[str, str]) -> _FittedChannels:
     """Use what exists with the same address, and give other names to what another one has."""
     fitted = _FittedChannels([], {}, [], [])
-    taken = {*existing, *(one.name for one in planned)}
+    names = {one.name for one in planned}
+    taken = {*existing, *names}
     for channel in planned:
         address = existing.get(channel.name)
         if address is None:
@@ -89,11 +90,15 @@ def _fit_channels(planned: Sequence[Channel], existing: Mapping[str, str]) -> _F
             why = "exists with this address and is used as it is, with its own key"
             fitted.leftovers.append(Leftover(f'channel "{channel.name}"', why))
         else:
-            name = _find_equal_or_free_name(channel.name, channel.url, existing, taken)
+            others = {one: url for one, url in existing.items() if one not in names}
+            name = _find_equal_or_free_name(channel.name, channel.url, others, taken)
             fitted.names[channel.name] = name
             taken.add(name)
             if name not in existing:
                 fitted.created.append(structs.replace(channel, name=name))
+            else:
+                why = f'exists with this address as "{name}" and is used as it is, with its own key'
+                fitted.leftovers.append(Leftover(f'channel "{channel.name}"', why))
             fitted.notes.append(
                 f'Channel "{channel.name}" exists with another address: now "{name}".'
             )
@@ -118,9 +123,12 @@ def _is_taken(budget: Budget, budgets: Collection[tuple[str, str, str]]) -> bool
 def _find_equal_or_free_name(
     label: str, url: str, channels: Mapping[str, str], taken: Collection[str]
 ) -> str:
-    """Return the name that an earlier import gave to this channel, or a free one."""
+    """Return the name that an earlier import gave to this channel, or a free one.
+
+    ``channels`` has the addresses of those that no other channel of the import stands for.
+    """
     free = make_free_name(label, taken)
-    for number in range(2, len(channels) + 2):
+    for number in range(2, len(taken) + 2):
         name = f"{label[:56]}-{number}"
         if channels.get(name, "").rstrip("/") == url.rstrip("/"):
             return name

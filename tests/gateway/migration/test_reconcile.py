@@ -43,6 +43,23 @@ def test_a_channel_of_another_address_gets_a_name_and_the_same_the_next_time() -
     assert [(one.name, one.routes[0].channel) for one in again.models] == [("b", "openai-2")]
 
 
+def test_two_channels_of_an_import_stay_two_beside_one_that_has_the_name_of_the_second() -> None:
+    entries = [
+        {"model_name": "a", "litellm_params": {"model": "openai/x", "api_key": key}}
+        for key in ("first", "second")
+    ]
+    source = ConfigSource("c", {"model_list": entries})
+    existing = {"openai": "https://other.example", "openai-2": OPENAI}
+    plan = reconcile(map_litellm(source, {}), existing, ())
+    assert [(one.name, one.key) for one in plan.channels] == [("openai-3", "first")]
+    assert [one.channel for one in plan.models[0].routes] == ["openai-3", "openai-2"]
+    again = reconcile(map_litellm(source, {}), existing | {"openai-3": OPENAI}, ())
+    assert again.channels == ()
+    assert [one.channel for one in again.models[0].routes] == ["openai-3", "openai-2"]
+    told = {one.place: one.why for one in again.leftovers}
+    assert 'as "openai-3" and is used as it is' in told['channel "openai"']
+
+
 def test_more_than_one_import_can_hold_is_refused() -> None:
     with pytest.raises(BadRequest, match="more than"):
         reconcile(plan_models(*(f"m{number}" for number in range(1001))), {}, ())
