@@ -169,7 +169,8 @@ class LiteLlmDeploymentMapper:
         self, parameters: Fields, credentials: Fields | None, supplier: KnownSupplier, own_url: bool
     ) -> tuple[str, bool]:
         """Return the key, and whether one is missing."""
-        given = "api_key" in parameters or (credentials is not None and "api_key" in credentials)
+        places = [parameters, *([credentials] if credentials is not None else [])]
+        given = any(one.read("api_key") not in (None, "") for one in places)  # "" is no key
         if key := self._take_secret(parameters, "api_key", credentials):
             return key, False
         if given:

@@ -367,3 +367,13 @@ def test_a_header_for_which_a_channel_cannot_be_made_is_named() -> None:
         " would not be valid: headers.AI-Resource Group is not a valid header name"
     )
     assert plan.channels == ()
+
+
+def test_an_empty_key_is_none_and_its_channel_is_used_without_one() -> None:
+    parameters = {"model": "openai/x", "api_base": "http://localhost:8000/v1", "api_key": ""}
+    plan = map_deployment(parameters)
+    (channel,) = plan.channels
+    assert (channel.key, channel.enabled) == ("", True)
+    assert plan.leftovers == ()
+    (channel,) = map_deployment({"model": "openai/x", "api_key": ""}).channels
+    assert not channel.enabled, "this supplier wants a key"
