@@ -136,6 +136,35 @@ def test_a_prompt_that_is_sent_while_its_files_are_on_their_way_waits_for_them(
     assert len([one for one in talking.given if "once it is there" in one.prompt]) == 1
 
 
+def test_files_on_their_way_as_their_chat_is_left_are_told_and_none_is_sent_later(
+    ada: Person, site: Serving
+) -> None:
+    site.client().create_chat(title="Gone to")
+    page = ada.open(f"/{site.client().create_chat(title='Left early')}")
+    find_prompt_box(page).wait_for()
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        if b"once back" in (route.request.post_data_buffer or b"once back"):
+            route.continue_()
+        else:
+            held.append(route)
+
+    page.route("**/api/files", hold)
+    given = [[f"{name}.txt", "text/plain", [*b"x"]] for name in ("one", "two")]
+    page.evaluate(TRANSFER, ["drop", given, ""])
+    until(lambda: page.evaluate("1") and held)
+    page.get_by_role("link", name="Gone to").click()
+    told = page.locator(".toast", has_text="2 files were not attached")
+    expect(told).to_contain_text("one.txt, two.txt")
+    page.get_by_role("link", name="Left early").click()
+    find_prompt_box(page).wait_for()
+    page.evaluate(TRANSFER, ["drop", [["three.txt", "text/plain", [*b"once back"]]], ""])
+    attached = page.get_by_role("list", name="Attached files").get_by_role("listitem")
+    expect(attached).to_have_text(["three.txt9 B"])
+    assert len(held) == 1, "two.txt is not sent"
+
+
 @pytest.fixture
 def dictating(site: Serving) -> None:
     """The speech engine is a program that tells how many seconds it heard."""

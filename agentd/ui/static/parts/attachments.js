@@ -11,6 +11,7 @@ import { computed, onEnd, signal } from "../core/signals.js";
 import * as store from "../core/store.js";
 import { upload } from "../core/upload.js";
 import { loadStyle } from "./stylesheet.js";
+import { toast } from "./toast.js";
 
 await loadStyle("attachments");
 
@@ -36,6 +37,7 @@ export function attachments(draft) {
     { ...kept, key: ++keys, part: 1, failed: "", file: null, pasted: false }))));
   /** @type {Map<number, AbortController>} */
   const running = new Map();
+  let ended = false;
   const count = computed(() => files.value.length);
   const busy = computed(() => files.value.some((one) => !one.path && !one.failed));
   const failed = computed(() => files.value.some((one) => one.failed));
@@ -65,11 +67,12 @@ export function attachments(draft) {
 
   /** @param {Attachment} one */
   async function send({ key, file, pasted }) {
-    if (!file || !files.peek().some((known) => known.key === key)) return;
+    if (ended || !file || !files.peek().some((known) => known.key === key)) return;
     const abort = new AbortController();
     running.set(key, abort);
     try {
       largest ||= (await get("/api/files")).maxFileBytes;
+      abort.signal.throwIfAborted();
       if (file.size > largest) throw new ApiError(413, "TooLarge", `Larger than ${sizeText(largest)}`);
       const form = new FormData();
       form.append("file", file);
@@ -106,7 +109,15 @@ export function attachments(draft) {
     return paths.length ? `Attached files:\n${paths.join("\n")}` : "";
   }
 
-  onEnd(() => running.forEach((abort) => abort.abort()));
+  onEnd(() => {
+    ended = true;
+    running.forEach((abort) => abort.abort());
+    const lost = files.peek().filter((one) => !one.path && !one.failed);
+    if (lost.length) {
+      toast(`${lost.length === 1 ? "A file was" : `${lost.length} files were`} not attached`,
+        { details: `Still on the way as the chat was left: ${lost.map((one) => one.name || "a picture").join(", ")}` });
+    }
+  });
   onEnd(store.onChange(name, () => {
     if (running.size) return;
     const failures = files.peek().filter((one) => one.failed);
