@@ -196,6 +196,22 @@ def test_a_prompt_is_dictated_at_the_cursor_or_given_up(
     expect(bar).to_have_count(0)
 
 
+def test_a_dictation_that_ends_by_its_greatest_length_is_written_down(
+    ada: Person, site: Serving, dictating: None
+) -> None:
+    settings = Path(site.layout.speech_settings)
+    settings.write_text(json.dumps(json.loads(settings.read_text()) | {"max_seconds": 1}))
+    ada.context.grant_permissions(["microphone"], origin=site.url)
+    page = ada.open(f"/{site.client().create_chat(title='At length')}")
+    page.evaluate(
+        "() => { const inTime = window.setTimeout;"
+        " window.setTimeout = (run, wait) => inTime(run, wait === 1000 ? 1700 : wait); }"
+    )
+    page.get_by_role("button", name="Dictate").click()
+    expect(find_prompt_box(page)).to_have_value("heard True words")
+    expect(page.locator(".toast")).to_have_count(0)
+
+
 def test_why_one_cannot_dictate_is_told(ada: Person, site: Serving, dictating: None) -> None:
     page = ada.open(f"/{site.client().create_chat(title='Silent')}")
     page.evaluate(

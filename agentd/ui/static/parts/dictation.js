@@ -37,7 +37,7 @@ export async function dictate(holder, insert, left) {
       setTimeout(() => /** @type {HTMLElement | null} */ (node.querySelector(".done"))?.focus());
     });
     stage.value = "writing";
-    const wav = await toWav(audio);
+    const wav = await toWav(audio, seconds);
     if (wav.size < HEAD + 2 * RATE * LEAST) throw new ApiError(0, "silence", "Nothing was recorded");
     const heard = await call("POST", "/api/speechrecognition/transcribe", { query: { engine }, form: wav, signal: abort.signal });
     if (heard.text.trim()) insert(heard.text.trim());
@@ -94,11 +94,13 @@ async function record(abort, seconds, begun) {
 /**
  * A recording as WAV: one channel of 16 bits.
  * @param {Blob} recording
+ * @param {number} seconds what is beyond them, recorded since timers are late, would have all of it refused
  */
-async function toWav(recording) {
+async function toWav(recording, seconds) {
   const context = new OfflineAudioContext(1, 1, RATE); // what it decodes, it brings to its own rate
   const sound = recording.size ? await context.decodeAudioData(await recording.arrayBuffer()) : context.createBuffer(1, 1, RATE);
-  const data = new DataView(new ArrayBuffer(HEAD + 2 * sound.length));
+  const length = Math.min(sound.length, seconds * RATE);
+  const data = new DataView(new ArrayBuffer(HEAD + 2 * length));
   const write = (/** @type {number} */ at, /** @type {string} */ text) =>
     [...text].forEach((letter, index) => data.setUint8(at + index, letter.charCodeAt(0)));
   write(0, "RIFF");
@@ -112,9 +114,9 @@ async function toWav(recording) {
   data.setUint16(32, 2, true); // bytes and bits of a sample
   data.setUint16(34, 16, true);
   write(36, "data");
-  data.setUint32(40, 2 * sound.length, true);
+  data.setUint32(40, 2 * length, true);
   const channels = Array.from({ length: sound.numberOfChannels }, (_, index) => sound.getChannelData(index));
-  for (let at = 0; at < sound.length; at++) {
+  for (let at = 0; at < length; at++) {
     const sample = channels.reduce((sum, channel) => sum + (channel[at] ?? 0), 0) / channels.length;
     data.setInt16(HEAD + 2 * at, Math.max(-1, Math.min(1, sample)) * 0x7fff, true);
   }
