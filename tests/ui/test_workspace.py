@@ -387,3 +387,26 @@ def test_the_history_stays_where_it_is_when_older_commits_come(ada: Person, root
     expect(commits).not_to_have_count(before)
     expect(shown).to_be_in_viewport()
     assert shown.evaluate("(node) => node.contains(document.activeElement)")
+
+
+def test_that_only_the_beginning_of_a_change_is_shown_is_told(
+    ada: Person, root: Path, changed: Path
+) -> None:
+    handler = root / "webhooks" / "handler.py"
+    handler.write_text("".join(f"added line {number}\n" for number in range(20_000)))
+    (root / "large.txt").write_text("".join(f"line {number}\n" for number in range(200_000)))
+    page = ada.open("/workspace/changes?file=changed%20webhooks%2Fhandler.py")
+    shown = page.get_by_role("region", name="What is changed")
+    expect(shown.locator(".l.add").first).to_be_visible()
+    expect(shown).to_contain_text("Only the beginning is shown.")
+    page.get_by_role("button", name="large.txt").first.click()
+    expect(shown.locator(".l.add").first).to_have_text("1+line 0")
+    expect(shown).to_contain_text("Only the beginning is shown.")
+
+
+def test_a_new_file_without_content_adds_no_line(ada: Person, root: Path, changed: Path) -> None:
+    (root / "empty.txt").touch()
+    page = ada.open("/workspace/changes?file=untracked%20empty.txt")
+    shown = page.get_by_role("region", name="What is changed")
+    expect(shown).to_contain_text("A new file, which is empty.")
+    expect(shown.locator(".l")).to_have_count(0)

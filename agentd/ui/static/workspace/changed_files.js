@@ -91,12 +91,13 @@ export function splitPath(path) {
  * @param {import("./comments.js").Insert} [insert]
  */
 export function fileChanges(repository, row, insert) {
-  const { node, reload } = loaded(() => readChanges(row), (text) => {
-    if (typeof text !== "string") return text;
-    const files = parseDiff(text);
+  const { node, reload } = loaded(() => readChanges(row), (told) => {
+    if (told instanceof HTMLElement) return told;
+    const files = parseDiff(told.diff);
     const comments = (/** @type {{ path: string }} */ file) => commentOn(file.path, insert);
     return files.length
-      ? el("div", { class: "stack" }, files.map((file) => diffBox(file, may("manager") ? comments : undefined)))
+      ? el("div", { class: "stack" }, files.map((file) => diffBox(file, may("manager") ? comments : undefined)),
+        told.truncated ? el("p", { class: "nothing" }, "Only the beginning is shown.") : null)
       : el("p", { class: "nothing" }, "Nothing is changed in the text of this file.");
   });
   let first = true;
@@ -111,12 +112,11 @@ export function fileChanges(repository, row, insert) {
 
 /**
  * @param {Row} row
- * @returns {Promise<string | HTMLElement>} a diff, or what to show in its place
+ * @returns {Promise<{ diff: string, truncated: boolean } | HTMLElement>} a diff, or what to show in its place
  */
 async function readChanges({ path, side }) {
   if (side !== "untracked") {
-    const told = await get("/api/git/diff", { path, staged: side === "conflicts" ? null : side === "staged" });
-    return told.diff;
+    return get("/api/git/diff", { path, staged: side === "conflicts" ? null : side === "staged" });
   }
   if (path.endsWith("/")) {
     return el("div", { class: "empty" },
@@ -128,7 +128,8 @@ async function readChanges({ path, side }) {
     return el("div", { class: "empty" }, icon("file"), el("h2", null, file.kind === "image" ? "A new image" : "A new binary file"),
       el("a", { class: "btn", href: link(`/workspace/files?path=${encodeURIComponent(path)}`) }, "Show it"));
   }
-  return asAdded(path, file.text);
+  if (!file.text) return el("p", { class: "nothing" }, "A new file, which is empty.");
+  return { diff: asAdded(path, file.text), truncated: file.truncated };
 }
 
 /**
