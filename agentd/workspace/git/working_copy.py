@@ -89,7 +89,8 @@ class WorkingCopy:
 
     async def diff(self, path: str, commit: str, *, staged: bool | None) -> Diff:
         """Return the changes of a commit, or those not committed: all, staged, or unstaged."""
-        return await self._reader.diff(GitDiff(path or ANYWHERE, commit), staged=staged)
+        [named] = await self._find_real_names([path])
+        return await self._reader.diff(GitDiff(named or ANYWHERE, commit), staged=staged)
 
     async def list_hooks(self) -> tuple[str, ...]:
         """List the hooks that a commit with ``run_hooks`` would run."""
@@ -121,7 +122,8 @@ class WorkingCopy:
             return CommitPage(())
         since = parse_log_cursor(before) if before else LogCursor(await self._resolve_head(), 0)
         # With a path, git skips commits that change nothing there.
-        where = [check_path(path)] if path or await self._git.get_prefix() else []
+        [named] = await self._find_real_names([path])
+        where = [check_path(named)] if path or await self._git.get_prefix() else []
         ended = await self._git.run_checked(
             *("log", "-z", f"--max-count={limit + 1}", f"--skip={since.passed}", _FORMAT),
             *(*_QUIET, since.head, "--", *where),
@@ -138,7 +140,8 @@ class WorkingCopy:
         stays staged.
         """
         request = validate_commit(request)
-        chosen = [normpath(check_path(path)) for path in request.paths] or [ANYWHERE] * request.all
+        named = await self._find_real_names([normpath(check_path(path)) for path in request.paths])
+        chosen = named or [ANYWHERE] * request.all
         async with self._committing:
             prefix = await self._git.get_prefix()
             await self._git.refuse_filters("git commit")

@@ -153,6 +153,21 @@ def test_a_file_whose_name_is_not_utf8_is_staged_by_the_name_that_is_shown(root)
         do(copy.stage(shown))
 
 
+def test_what_changed_in_a_file_whose_name_is_not_utf8_is_found_by_the_name_that_is_shown(root):
+    names = [os.fsencode(root) + name for name in (b"/caf\xe9", b"/plain")]
+    for name in names:
+        with open(name, "w") as file:
+            file.write("one\n")
+    commit(root, CommitRequest("Both", all=True))
+    with open(names[0], "w") as file:
+        file.write("two\n")
+    copy = WorkingCopy(str(root))
+    assert "+two" in do(copy.diff("caf\ufffd", "", staged=None)).text
+    made = commit(root, CommitRequest("Only this", paths=("caf\ufffd",)))
+    assert [one.subject for one in do(copy.log("caf\ufffd", 1)).commits] == ["Only this"]
+    assert "+two" in do(copy.diff("caf\ufffd", made.id, staged=None)).text
+
+
 @pytest.mark.parametrize("setting", ["i18n.commitEncoding", "i18n.logOutputEncoding"])
 def test_commits_are_read_as_utf8_whatever_a_person_set(root, setting):
     run_git(root, "config", "--global", setting, "ISO-8859-1")
