@@ -59,7 +59,8 @@ _NO_NETWORK = {
 
 _NO_REPOSITORY = ("not a git repository", "must be run in a work tree", "use bare repository")
 _NO_COMMIT = ("bad revision", "unknown revision", "Needed a single", "bad object")
-_COMMIT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./~^-]{0,199}")
+_COMMIT = re.compile(r"\w[\w./~^!#$%&'+,;=@()-]{0,199}")
+"""Of any language, as branches are named; ``@{`` and ``:`` would name something else."""
 _FILTER = re.compile(r"filter\..*\.(clean|smudge|process)")
 _MERGE_DRIVER = re.compile(r"merge\..*\.driver")
 _NO_VARIABLES: Mapping[str, str] = {}

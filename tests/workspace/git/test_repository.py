@@ -248,6 +248,12 @@ def test_a_commit_shows_what_it_changed(root):
     assert "First" not in first
 
 
+@pytest.mark.parametrize("branch", ["fix/#12-ö", "naïve", "deps/@types+node=20", "_x", "日本,語"])
+def test_a_branch_is_shown_by_any_name_that_people_give(root, branch):
+    run_git(root, "branch", branch)
+    assert "+two" in do(GitRepository(str(root)).diff(GitDiff(commit=branch))).text
+
+
 def test_an_enormous_diff_is_cut(root):
     (root / "a.txt").write_text("line\n" * 100_000)
     diff = do(GitRepository(str(root)).diff(GitDiff()))
