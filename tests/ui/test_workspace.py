@@ -410,3 +410,30 @@ def test_a_new_file_without_content_adds_no_line(ada: Person, root: Path, change
     shown = page.get_by_role("region", name="What is changed")
     expect(shown).to_contain_text("A new file, which is empty.")
     expect(shown.locator(".l")).to_have_count(0)
+
+
+def test_of_a_copy_its_own_path_is_shown_and_only_it_is_unstaged(
+    ada: Person, root: Path, changed: Path
+) -> None:
+    for name in ("diff.renames", "status.renames"):
+        run_git(root, "config", name, "copies")
+    try:
+        (root / "copy.py").write_text(run_git(root, "show", "HEAD:webhooks/handler.py"))
+        run_git(root, "add", "copy.py")
+        page = ada.open("/workspace/changes?file=staged%20copy.py")
+        shown = page.get_by_role("region", name="What is changed")
+        expect(shown.locator("header code")).to_have_text("copy.py")
+        with page.expect_response("**/api/git/unstage") as answer:
+            page.get_by_role("button", name="Unstage copy.py").click()
+        assert [one["path"] for one in answer.value.json()["staged"]] == ["webhooks/handler.py"]
+        assert "copy.py" in answer.value.json()["untracked"]
+        run_git(root, "add", "copy.py")
+        run_git(root, "commit", "-qm", "A copy")
+        commit = run_git(root, "rev-parse", "HEAD").strip()
+        page.goto(f"{ada.url}/workspace/history?commit={commit}")
+        files = page.get_by_role("region", name="The commit").locator(".box > header")
+        expect(files).to_have_text(["copy.pyCopied", "webhooks/handler.py+1 −1"])
+        run_git(root, "reset", "-q", "--hard", "HEAD~1")
+    finally:
+        for name in ("diff.renames", "status.renames"):
+            run_git(root, "config", "--unset", name)

@@ -65,6 +65,9 @@ function readHead(file, line) {
   else if (line.startsWith("rename to ")) {
     file.path = unquote(line.slice(10));
     file.note = "Renamed";
+  } else if (line.startsWith("copy to ")) {
+    file.path = unquote(line.slice(8));
+    file.note = "Copied";
   } else if (line.startsWith("Binary files ")) file.note = "Binary file";
   else if (line.startsWith("new mode ")) file.note = "Mode changed";
 }

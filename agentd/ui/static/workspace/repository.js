@@ -71,7 +71,7 @@ export function followRepository() {
     const ours = ++reads;
     status.value = moved(before, deed, rows);
     try {
-      const paths = rows.flatMap((row) => (row.before ? [row.path, row.before] : [row.path]));
+      const paths = rows.flatMap((row) => (row.change === "renamed" ? [row.path, row.before] : [row.path]));
       /** @type {Status} */
       let told = before;
       for (let at = 0; at < paths.length; at += MOST_PATHS) {
@@ -162,7 +162,8 @@ function moved(before, deed, rows) {
       untracked: before.untracked.filter((path) => !paths.has(path)),
     };
   }
-  const added = files.filter((file) => file.change === "added");
+  const isNew = (/** @type {ChangedFile} */ file) => file.change === "added" || file.change === "copied";
+  const added = files.filter(isNew);
   return { ...before, staged: before.staged.filter(stays), untracked: [...before.untracked, ...added.map((file) => file.path)].sort(),
-    changed: [...before.changed.filter(stays), ...files.filter((file) => file.change !== "added")] };
+    changed: [...before.changed.filter(stays), ...files.filter((file) => !isNew(file))] };
 }
