@@ -301,6 +301,41 @@ def test_what_events_pass_over_is_read_from_the_daemon(
     expect(page.locator(".job .state")).to_have_text("Stopped")
 
 
+def connect_again(page: Page) -> None:
+    """Have the page follow the events anew, as after its connection was lost."""
+    with page.expect_response(re.compile("/api/events")):
+        page.evaluate("() => void dispatchEvent(new Event('online'))")
+
+
+def test_problems_that_could_not_be_read_are_there_once_the_daemon_is_reached_again(
+    ada: Person, client: Client
+) -> None:
+    run_build(client, "app")
+    page = ada.open("/workspace/builds?name=large")
+    held = hold_requests(page, "**/api/build/status/app")
+    page.locator(".job-rows").get_by_role("link", name="app").click()
+    take_held(page, held).abort()
+    page.unroute("**/api/build/status/app")
+    connect_again(page)
+    expect(page.get_by_role("link", name="src/app.c:41:7")).to_be_visible()
+
+
+def test_an_output_that_could_not_be_read_is_there_once_the_daemon_is_reached_again(
+    ada: Person, client: Client
+) -> None:
+    client.post("/api/deploy/start/broken", None)
+    until(lambda: client.get("/api/deploy/status/broken").json()["state"] == "failed")
+    page = ada.open("/workspace/deployments?name=web")
+    held = hold_requests(page, "**/api/deploy/output/broken")
+    page.locator(".job-rows").get_by_role("link", name="broken").click()
+    take_held(page, held).abort()
+    expect(page.get_by_role("region", name="Output", exact=True)).to_contain_text("does not answer")
+    page.unroute("**/api/deploy/output/broken")
+    connect_again(page)
+    expect(find_output(page, "broken")).to_contain_text("no database")
+    expect(page.locator(".job-output .failure")).to_have_count(0)
+
+
 def test_a_viewer_sees_and_changes_nothing(browser: Browser, site: Serving) -> None:
     """Row 4."""
     site.administrator()

@@ -2,7 +2,8 @@
 
 import { ApiError, canChange, get, may, post } from "../core/api.js";
 import { el, icon } from "../core/el.js";
-import { computed, effect, signal } from "../core/signals.js";
+import * as live from "../core/live.js";
+import { computed, effect, onEnd, signal } from "../core/signals.js";
 import { duration } from "../core/durations.js";
 import { agoTime, fullTime, now, ticking } from "../core/time.js";
 import { addKeys } from "../parts/keys.js";
@@ -136,7 +137,11 @@ function reloadWith(build, reload) {
  */
 function problems(name, build) {
   const found = signal(/** @type {import("./problems.js").Problem[]} */ ([]));
-  const key = computed(() => `${build.value.run} ${build.value.errors} ${build.value.warnings} ${build.value.state}`);
+  /** Grows when what could not be read may be there now. */
+  const again = signal(0);
+  let missed = false;
+  onEnd(live.onInterruption(() => missed && again.value++));
+  const key = computed(() => `${again.value} ${build.value.run} ${build.value.errors} ${build.value.warnings} ${build.value.state}`);
   effect(() => {
     void key.value;
     if (!build.peek().errors && !build.peek().warnings) {
@@ -144,7 +149,11 @@ function problems(name, build) {
       return undefined;
     }
     const abort = new AbortController();
-    const failed = (/** @type {unknown} */ error) => error instanceof ApiError || abort.signal.aborted || reportError(error);
+    const failed = (/** @type {unknown} */ error) => {
+      missed = !abort.signal.aborted;
+      if (missed && !(error instanceof ApiError)) reportError(error);
+    };
+    missed = false;
     const timer = setTimeout(() => void get(`/api/build/status/${encodeURIComponent(name)}`, {}, abort.signal)
       .then((told) => (found.value = told.problems), failed), 200);
     return () => {

@@ -100,7 +100,7 @@ export function jobOutput({ name, path, event, resumes }) {
   void reload();
   const endings = [
     live.on(event, (/** @type {News} */ news) => news.name === name && take(news)),
-    live.onInterruption((isGap) => void (isGap || !resumes ? reload() : known === null || readOn())),
+    live.onInterruption((isGap) => void (isGap || !resumes || failed.peek() ? reload() : known === null || readOn())),
   ];
   onEnd(() => {
     abort.abort();
