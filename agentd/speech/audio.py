@@ -42,6 +42,8 @@ def extract_raw(wav: bytes) -> bytes | None:
             kind, channels, rate, _, _, bits = _FORMAT.unpack_from(body)
             fits = (kind, channels, rate, bits) == (_PCM, 1, RATE, 16)
         elif name == b"data":
+            if not size:  # written as it was recorded, by a program that could not go back
+                body = wav[at + 8 :]
             return body[: len(body) // 2 * 2] if fits else None
         at += 8 + size + size % 2
     return None

@@ -43,6 +43,12 @@ def test_what_stands_before_the_sound_is_passed_over() -> None:
     assert extract_raw(listed) == b"abcd"
 
 
+@pytest.mark.parametrize("size", [0, 0xFFFFFFFF])
+def test_sound_that_was_written_while_it_was_recorded_goes_to_the_end(size: int) -> None:
+    plain = build_wav(b"abcd")
+    assert extract_raw(plain[:40] + size.to_bytes(4, "little") + plain[44:]) == b"abcd"
+
+
 @given(st.binary(max_size=80))
 def test_anything_else_is_no_wav_and_does_no_harm(data: bytes) -> None:
     detect_kind(data)
