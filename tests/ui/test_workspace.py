@@ -437,3 +437,26 @@ def test_of_a_copy_its_own_path_is_shown_and_only_it_is_unstaged(
     finally:
         for name in ("diff.renames", "status.renames"):
             run_git(root, "config", "--unset", name)
+
+
+def test_a_file_that_is_looked_at_is_read_again_where_one_reads_and_new_ones_are_listed(
+    ada: Person, root: Path, changed: Path
+) -> None:
+    read = root / "read.txt"
+    read.write_text("".join(f"line {number}\n" for number in range(1, 3001)))
+    page = ada.open("/workspace/files?path=read.txt&line=1500")
+    marked = page.locator(".code.whole .l.at")
+    expect(marked).to_be_in_viewport()
+    page.locator("#L1510").click()
+    with read.open("a") as file:
+        file.write("appended\n")
+    (root / "made.txt").touch()
+    page.evaluate("() => void dispatchEvent(new Event('focus'))")
+    expect(page.get_by_role("link", name="made.txt")).to_be_visible()
+    expect(page.locator(".chunk")).to_have_count(16)
+    expect(marked).to_have_text("1500line 1500")
+    expect(marked).to_be_in_viewport()
+    read.unlink()
+    page.evaluate("() => void dispatchEvent(new Event('focus'))")
+    expect(page.get_by_role("region", name="File")).to_contain_text("read.txt")
+    expect(page.locator(".code.whole")).to_have_count(0)

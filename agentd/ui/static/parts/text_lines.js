@@ -9,9 +9,10 @@ const LINE_HEIGHT = 20;
 
 /**
  * @param {string} text
- * @param {{ label: string, language: string, line?: number }} options `line` is marked and brought into view
+ * @param {{ label: string, language: string, line?: number, stays?: boolean }} options
+ *   `line` is marked, and brought into view unless what is in view `stays`
  */
-export function textLines(text, { label, language, line = 0 }) {
+export function textLines(text, { label, language, line = 0, stays = false }) {
   const lines = text.replace(/\n$/, "").split("\n");
   const code = el("div", { class: "code whole", tabindex: 0, role: "group", "aria-label": label });
   const watcher = new IntersectionObserver((entries) => {
@@ -43,7 +44,7 @@ export function textLines(text, { label, language, line = 0 }) {
     code.querySelector(`#L${number}`)?.classList.add("at");
     line = number;
   });
-  if (line > 0 && line <= lines.length) {
+  if (!stays && line > 0 && line <= lines.length) {
     const from = Math.floor((line - 1) / CHUNK);
     requestAnimationFrame(() => {
       const chunk = code.children[from];

@@ -5,13 +5,13 @@ import { el, icon } from "../core/el.js";
 import { count, size } from "../core/counts.js";
 import { link, query, setQuery } from "../core/router.js";
 import { computed, onEnd, signal } from "../core/signals.js";
-import * as live from "../core/live.js";
 import { textLines } from "../parts/text_lines.js";
 import { emptyState, failure, loaded } from "../parts/frame.js";
 import { addKeys } from "../parts/keys.js";
 import { tabs } from "../parts/tabs.js";
 import { splitPath } from "./changed_files.js";
 import { choose } from "./choose.js";
+import { onFilesChange } from "./follow.js";
 
 /**
  * @typedef {{ path: string, kind: "file" | "folder" | "link" | "other", size: number }} Entry
@@ -103,9 +103,7 @@ function folderList(folder, file) {
         : null),
       told.truncated ? el("p", { class: "nothing" }, "Not all entries are listed.") : null);
   });
-  const ends = [live.on("filesUpdate", () => void reload()), live.on("gitUpdate", () => void reload()),
-    live.onInterruption(() => void reload())];
-  onEnd(() => ends.forEach((end) => end()));
+  onFilesChange(() => void reload());
   return node;
 }
 
@@ -154,21 +152,30 @@ function searchResults(text) {
  */
 function fileView(path) {
   const at = computed(() => Number(query.value.get("line") ?? 0));
-  return loaded(() => get("/api/workspace/file", { path }), (told) => el("div", { class: "box file-box" },
+  let last = 0;
+  const lines = (/** @type {string} */ text) => {
+    const line = at.value;
+    const stays = line === last; // the file was read again: where somebody reads stays in sight
+    last = line;
+    return textLines(text, { language: path.split(".").at(-1) ?? "", label: `Content of ${path}`, line, stays });
+  };
+  const { node, reload } = loaded(() => get("/api/workspace/file", { path }), (told) => el("div", { class: "box file-box" },
     el("header", null, icon("file"), el("code", { title: path }, el("bdi", null, path)),
       el("span", { class: "grow" }), el("span", { class: "num" }, size(told.size)),
       el("a", { class: "btn plain small", "aria-label": "History of this file",
         href: link(`/workspace/history?path=${encodeURIComponent(path)}`) },
         icon("history"), el("span", { class: "not-phone" }, "History"))),
-    content(told, path, at))).node;
+    content(told, path, lines)));
+  onFilesChange(() => void reload());
+  return node;
 }
 
 /**
  * @param {{ kind: "text" | "image" | "binary", text: string, truncated: boolean }} told
  * @param {string} path
- * @param {import("../core/signals.js").ReadonlySignal<number>} at
+ * @param {(text: string) => HTMLElement} lines
  */
-function content(told, path, at) {
+function content(told, path, lines) {
   if (told.kind === "image") {
     const broken = signal(false);
     return () => (broken.value ? failure(new ApiError(0, "image", "The image cannot be shown", "It is damaged, or larger than 16 MiB."))
@@ -177,6 +184,6 @@ function content(told, path, at) {
   }
   if (told.kind === "binary") return el("p", { class: "nothing" }, "A binary file, which is not shown.");
   if (!told.text) return el("p", { class: "nothing" }, "An empty file.");
-  return [() => textLines(told.text, { language: path.split(".").at(-1) ?? "", label: `Content of ${path}`, line: at.value }),
+  return [() => lines(told.text),
     told.truncated ? el("p", { class: "nothing" }, "Only the beginning of this file is shown.") : null];
 }

@@ -1,10 +1,10 @@
 /** The working repository as pages show it: what is changed, staged optimistically, kept current. */
 
 import { ApiError, get, post } from "../core/api.js";
-import * as live from "../core/live.js";
 import { onEnd, signal } from "../core/signals.js";
 import { toastError } from "../parts/toast.js";
 import { parseDiff } from "../parts/diff.js";
+import { onFilesChange } from "./follow.js";
 
 /**
  * @typedef {{ path: string, change: string, before: string }} ChangedFile
@@ -19,8 +19,6 @@ import { parseDiff } from "../parts/diff.js";
 
 /** So many paths a request may have. */
 const MOST_PATHS = 1000;
-/** How long a burst of events may last before the status is read again. */
-const SETTLE = 400;
 
 /** Follow what is changed while what is being made now lasts. */
 export function followRepository() {
@@ -88,26 +86,8 @@ export function followRepository() {
     }
   }
 
-  /** @type {ReturnType<typeof setTimeout> | undefined} */
-  let timer;
-  const soon = () => {
-    clearTimeout(timer);
-    timer = setTimeout(() => void reload(), SETTLE);
-  };
-  const seen = () => !document.hidden && soon();
-  const ends = [
-    live.on("gitUpdate", soon), live.on("filesUpdate", soon),
-    live.on("chatUpdate", soon), live.on("messageUpdate", soon), live.onInterruption(soon),
-  ];
-  addEventListener("focus", soon);
-  document.addEventListener("visibilitychange", seen);
-  onEnd(() => {
-    clearTimeout(timer);
-    ends.forEach((end) => end());
-    removeEventListener("focus", soon);
-    document.removeEventListener("visibilitychange", seen);
-    reads++;
-  });
+  onFilesChange(() => void reload());
+  onEnd(() => reads++);
   void reload();
   return { status, error, counts, version, reload, move };
 }
