@@ -55,7 +55,7 @@ from agentd.core.clock import Clock, SystemClock
 from agentd.core.errors import AgentdError, Forbidden, NotFound
 from agentd.llm.conversation import ReplyFinished
 from agentd.llm.output_schema import explain_mismatch
-from agentd.llm.price import NO_USAGE, Prices, Usage
+from agentd.llm.price import NO_USAGE, Prices
 from agentd.llm.upstream.protocol import Upstream
 
 COMPACT = "compact"
@@ -126,7 +126,7 @@ class NativeEngine:
             for event in job.take_events():
                 yield event
             for attempt in job.asking:
-                usage = job.turn.estimate_usage(attempt.draft)
+                usage = attempt.usage
                 yield UsageReported(usage, job.add_cost(usage, attempt.draft.searches))
                 if attempt.own:
                     job.turn.keep_words(attempt.draft)
@@ -255,16 +255,16 @@ class NativeEngine:
             extras=job.turn.extras,
         )
         while job.left > 0:
-            attempt = Attempt(own=job.parent is None)
-            job.asking.append(attempt)
             conversation = job.build_conversation()
+            attempt = Attempt(job.turn.asked_tokens, own=job.parent is None)
+            job.asking.append(attempt)
             sending = self._client.send(
                 job.access, job.assignment.model, conversation, job.left, attempt
             )
             async with aclosing(sending) as words:
                 async for wrote in words:
                     yield wrote
-            used = _find_usage(job, attempt)
+            used = attempt.usage
             attempt.price = job.add_cost(used, attempt.draft.searches)
             job.asking.remove(attempt)
             if attempt.problem is None:
@@ -288,9 +288,9 @@ class NativeEngine:
     async def _compact(self, job: NativeJob) -> AsyncGenerator[EngineEvent, None]:
         """Let the model sum up the conversation; where it cannot, leave it as it is."""
         yield ToolStarted(COMPACT, _FULL)
-        attempt = Attempt(own=False)
-        job.asking.append(attempt)
         conversation = job.turn.build_summary_request()
+        attempt = Attempt(job.turn.asked_tokens, own=False)
+        job.asking.append(attempt)
         sending = self._client.send(
             job.access, job.assignment.model, conversation, job.left, attempt
         )
@@ -300,16 +300,10 @@ class NativeEngine:
         job.asking.remove(attempt)
         summary = "" if attempt.problem else attempt.draft.text.strip()
         job.sum_up(summary)
-        if (used := _find_usage(job, attempt)) != NO_USAGE:
+        if (used := attempt.usage) != NO_USAGE:
             yield UsageReported(used, job.add_cost(used))
         await job.save()
         yield ToolUsed(COMPACT, _FULL, sanitize(summary) or _NO_SUMMARY, ok=bool(summary))
-
-
-def _find_usage(job: NativeJob, attempt: Attempt) -> Usage:
-    """Return what a request used; of a reply that broke off it may have to be estimated."""
-    draft = attempt.draft
-    return draft.usage if attempt.problem is None else job.turn.estimate_usage(draft)
 
 
 async def _is_sent_back(job: NativeJob) -> bool:

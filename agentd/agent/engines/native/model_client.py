@@ -18,6 +18,9 @@ from agentd.llm.conversation import (
     ReplyEvent,
     ReplyFinished,
     SupplierError,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallDelta,
 )
 from agentd.llm.dialects.anthropic import upstream as anthropic_upstream
 from agentd.llm.dialects.dialect import Dialect, join_url
@@ -25,6 +28,7 @@ from agentd.llm.dialects.openai_chat import upstream as openai_chat_upstream
 from agentd.llm.dialects.openai_responses import upstream as openai_responses_upstream
 from agentd.llm.dialects.supplier_errors import parse_error_response
 from agentd.llm.endpoint import SupplierAccess
+from agentd.llm.price import NO_USAGE, Usage
 from agentd.llm.upstream.protocol import Timeouts, Upstream, UpstreamRequest, UpstreamResponse
 
 DIALECTS: Mapping[DialectName, Dialect] = {
@@ -35,17 +39,46 @@ DIALECTS: Mapping[DialectName, Dialect] = {
 
 _LARGEST_ERROR = 256 * 1024
 _DRAIN = 0.5
+_BYTES_PER_TOKEN = 4
+"""Of a reply, about."""
 
 
 class Attempt:
-    """A request and its response, as far as it was received."""
+    """A request and its response, as far as it was received.
 
-    def __init__(self, *, own: bool = True) -> None:
+    ``asked`` is about how many tokens the request has.
+    """
+
+    def __init__(self, asked: int, *, own: bool = True) -> None:
         self.own = own
         """True if its text belongs to the turn's conversation."""
         self.draft = ReplyBuilder()
         self.broken: SupplierProblem | None = None
         self.price: Decimal | None = None
+        self._asked = asked
+        self._received = 0
+        """Bytes of text, thinking and calls, unfinished ones included."""
+
+    def add(self, event: ReplyEvent) -> None:
+        """Add an event of the response."""
+        self.draft.add(event)
+        if isinstance(event, TextDelta | ThinkingDelta | ToolCallDelta):
+            self._received += len(event.text.encode("utf-8", "replace"))
+
+    @property
+    def usage(self) -> Usage:
+        """What it used; of a reply that broke off it may have to be estimated.
+
+        Suppliers report it at the end, and before that at most the input and the first token of
+        the output. Without any response nothing was used.
+        """
+        told = self.draft.usage
+        if self.problem is None or not (self._received or told != NO_USAGE):
+            return told
+        if told == NO_USAGE:
+            told = Usage(input=self._asked)
+        received = round(self._received / _BYTES_PER_TOKEN)
+        return structs.replace(told, output=max(told.output, received - told.reasoning))
 
     @property
     def problem(self) -> SupplierProblem | None:
@@ -87,7 +120,7 @@ class ModelClient:
                 aclosing(_iter_events(dialect, response)) as events,
             ):
                 async for event in events:
-                    attempt.draft.add(event)
+                    attempt.add(event)
                     if progress := shown.read(event):
                         yield progress
         except SupplierUnreachable as error:

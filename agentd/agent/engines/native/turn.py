@@ -182,9 +182,14 @@ class NativeTurn:
         self.transcript = self.transcript.extend(said)
         return True
 
+    @property
+    def asked_tokens(self) -> int:
+        """About how many tokens the last request had."""
+        return round(self._asked / self._bytes_per_token)
+
     def halve_budget(self) -> None:
         """Halve the context budget: the last request was too long for the model."""
-        self._budget = int(self._asked / self._bytes_per_token) // 2
+        self._budget = self.asked_tokens // 2
 
     def add_cost(self, usage: Usage, searches: int = 0) -> Decimal | None:
         """Add the usage and web searches of one request; return its cost in USD, None: unknown."""
@@ -197,20 +202,6 @@ class NativeTurn:
             return None
         self._spent = sum_amounts((self._spent, price))
         return price
-
-    def estimate_usage(self, draft: ReplyBuilder) -> Usage:
-        """Estimate the usage of a request whose response was cut off.
-
-        Many suppliers report usage at the end only: then it is estimated from earlier requests.
-        Without any response nothing was used.
-        """
-        if draft.usage.output or not (draft.text or draft.calls or draft.usage != NO_USAGE):
-            return draft.usage
-        said = len(draft.text.encode()) + sum(len(call.arguments) for call in draft.calls)
-        output = round(said / self._bytes_per_token)
-        if draft.usage != NO_USAGE:
-            return structs.replace(draft.usage, output=output)
-        return Usage(input=round(self._asked / self._bytes_per_token), output=output)
 
     def add_reply(self, draft: ReplyBuilder) -> None:
         """Add a complete reply of the model."""

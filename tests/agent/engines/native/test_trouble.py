@@ -34,7 +34,18 @@ from tests.agent.engines.native.scene import (
     read_replies,
 )
 from tests.conftest import until as until_now
-from tests.supplier.steps import Answer, Break, Call, Fail, Garble, Refuse, Say, Stall, Tokens
+from tests.supplier.steps import (
+    Answer,
+    Break,
+    Call,
+    Fail,
+    Garble,
+    Refuse,
+    Say,
+    Stall,
+    Think,
+    Tokens,
+)
 from tests.supplier.supplier import Supplier
 from tests.support.loopback import advance_loop_clock
 from tests.support.waiting import until, wait_until_gone
@@ -240,6 +251,18 @@ def test_what_a_broken_answer_used_is_estimated_where_it_is_told_at_the_end(
     (spent,) = [progress for progress in scene.run() if isinstance(progress, UsageReported)]
     assert spent.usage.total_input > 100 and spent.usage.total_output > 0
     assert spent.cost
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize(
+    "part", [Call("write_file", {"path": "x", "text": "word " * 1000}), Think("word " * 1000)]
+)
+def test_all_that_came_of_a_broken_answer_is_counted(scene, supplier, dialect, part):
+    """An unfinished call and thinking, too; of the output, Anthropic tells one token at first."""
+    scene.dialect = dialect
+    supplier.script(Answer((part,), faults=(Break(300),)), Say("Done."))
+    (spent,) = [one for one in scene.run() if isinstance(one, UsageReported)]
+    assert spent.usage.total_input > 0 and spent.usage.total_output > 200
 
 
 async def cancel_once(
