@@ -164,6 +164,13 @@ class TurnMachine:
         """True once the turn has ended."""
         return self._over
 
+    def ends_at(self, progress: EngineEvent) -> bool:
+        """Return whether this event ends the turn although the engine would go on."""
+        if isinstance(progress, ReplyDelta) and self._length + len(progress.text) > LONGEST_REPLY:
+            return not self._over
+        is_work = isinstance(progress, ReplyDelta | ToolStarted)
+        return is_work and self._is_over_budget and not self._over
+
     def handle(self, progress: EngineEvent) -> Iterator[Instruction]:
         """Return the instructions for an engine event; none once the turn is over."""
         if self._over:

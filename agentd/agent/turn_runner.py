@@ -17,6 +17,8 @@ from agentd.agent.engine import (
     EngineStarted,
     ModesListed,
     OccupySlot,
+    ReplyDelta,
+    ThinkingProgress,
     ToolStarted,
     ToolUsed,
     TurnRequest,
@@ -167,6 +169,8 @@ class TurnRunner:
                 return
             try:
                 self._update_status(step)
+                if self._turn.ends_at(step):
+                    await self._end_engine(progress, place)
                 await self.apply(self._turn.handle(step), None if _is_stopped() else place)
             except asyncio.CancelledError as stop:
                 coming = progress.athrow(stop)
@@ -174,6 +178,23 @@ class TurnRunner:
             if self._turn.over:
                 return
             coming = anext(progress)
+
+    async def _end_engine(
+        self, progress: AsyncGenerator[EngineEvent, None], place: OccupySlot
+    ) -> None:
+        """End an engine that would go on, and record what it still reports, such as its usage."""
+        coming: Awaitable[EngineEvent] = progress.athrow(asyncio.CancelledError())
+        try:
+            while True:
+                step = await coming
+                if not isinstance(step, ReplyDelta | ThinkingProgress | ToolStarted):
+                    await self.apply(self._turn.handle(step), place)
+                coming = anext(progress)
+        except StopAsyncIteration:
+            pass
+        except asyncio.CancelledError:
+            if _is_stopped():
+                raise
 
     async def on_cancelled(self) -> None:
         """Record a turn ended from outside: by a person or a stop of the daemon.

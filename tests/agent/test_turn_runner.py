@@ -93,6 +93,31 @@ async def test_what_a_stopped_turn_used_and_what_it_left_undone_is_in_its_histor
         assert (await services.chats.get(number)).cost == Decimal("0.315")
 
 
+@pytest.mark.parametrize("last", [ToolStarted("shell", "make"), ReplyDelta("More.")])
+async def test_what_an_engine_used_that_is_ended_at_its_budget_is_recorded(layout, last):
+    """It tells it while it ends, as one that is stopped: of helpers that are at work, say."""
+
+    class Engine(ScriptedEngine):
+        async def run(self, assignment, approver):
+            try:
+                yield ReplyCompleted("one", Usage(input=100), Decimal("0.5"))
+                yield last
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                yield UsageReported(Usage(input=7), Decimal("0.25"))
+                raise
+
+    async with working(layout, Engine()) as (services, _):
+        number = (await services.chats.create(NewChat(prompt="a", budget=Decimal("0.5")), ME)).id
+        summary = await services.chats.wait_until_idle(number, 60)
+        assert (summary.outcome, summary.cost) == ("failed", Decimal("0.75"))
+        roles = await list_roles(services, number)
+        assert roles[-1] == (
+            "error",
+            "The turn was ended: it cost 0.75 USD, its limit is 0.5 USD.",
+        )
+
+
 async def test_a_stop_while_a_step_is_written_down_reaches_the_engine_too(layout, monkeypatch):
     begun, may_end = asyncio.Event(), asyncio.Event()
     real = TurnRecorder.add_message
