@@ -228,9 +228,10 @@ class NativeEngine:
         if whole is None:
             return
         draft = whole.draft
-        job.turn.add_reply(draft)
         if draft.cited:
             yield describe_citations(draft.cited.values())
+        job.asking.remove(whole)  # from here on it is told with its reply
+        job.turn.add_reply(draft)
         if draft.text.strip():
             yield ReplyCompleted(draft.text, draft.usage, whole.price)
         elif draft.usage != NO_USAGE:
@@ -266,10 +267,10 @@ class NativeEngine:
                     yield wrote
             used = attempt.usage
             attempt.price = job.add_cost(used, attempt.draft.searches)
-            job.asking.remove(attempt)
             if attempt.problem is None:
                 yield attempt
                 return
+            job.asking.remove(attempt)
             if used != NO_USAGE or attempt.price:
                 yield UsageReported(used, attempt.price)
             match recovery.decide(attempt.problem, shown=bool(attempt.draft.text)):

@@ -1,17 +1,27 @@
 """Searches that the supplier carries out itself: asked for, shown, sent back and paid for."""
 
+import asyncio
 import json
+from contextlib import aclosing, suppress
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agentd.agent.engine import ReplyCompleted, ToolStarted, ToolUsed, UsageReported
+from agentd.agent.engine import (
+    EngineEvent,
+    ReplyCompleted,
+    ToolStarted,
+    ToolUsed,
+    TurnRequest,
+    UsageReported,
+)
 from agentd.agent.engines.native.supplier import RetryPolicy
-from agentd.agent.engines.native.web_search import MOST_PAGES
+from agentd.agent.engines.native.web_search import CITATIONS, MOST_PAGES
 from agentd.llm.conversation import Conversation, ModelMessage, SupplierItem, TextPart
 from agentd.llm.dialects.anthropic import upstream as anthropic_upstream
+from agentd.llm.upstream.client import HttpUpstream
 from tests.agent.engines.native.scene import PRICES, Scene, join_deltas, read_replies
 from tests.supplier.request import Request
 from tests.supplier.steps import Answer, Break, Call, Made, Refuse, Say, Search, Tokens
@@ -49,6 +59,33 @@ def offered(*parts: Any, **more: Any):
         return Refuse(400, "No web search is offered")
 
     return answer
+
+
+def test_a_reply_is_paid_whose_pages_are_written_down_as_it_is_stopped(scene, supplier):
+    """A stop reaches the engine at the event that is being recorded."""
+    request = TurnRequest(1, "Go.", model="large", supplier="acme", web_search=True)
+
+    async def run() -> list[EngineEvent]:
+        upstream = HttpUpstream()
+        left: list[EngineEvent] = []
+        async with aclosing(scene.build_engine(upstream).run(request, scene.person)) as told:
+            async for event in told:
+                if isinstance(event, ToolUsed) and event.name == CITATIONS:
+                    break
+            coming = told.athrow(asyncio.CancelledError())
+            with suppress(asyncio.CancelledError):
+                while True:
+                    left.append(await coming)
+                    coming = anext(told)
+        await upstream.close()
+        return left
+
+    scene.dialect = "anthropic"
+    used = Tokens(input=1000, output=0)
+    supplier.script(offered(FOUND, Say("It is 6.6.", cites=(DOCS,)), usage=used))
+    (spent,) = asyncio.run(run())
+    assert isinstance(spent, UsageReported)
+    assert (spent.usage.input, spent.cost) == (1000, Decimal("0.002"))
 
 
 def list_tools(told) -> list[tuple[str, str, str, bool]]:
