@@ -2,17 +2,17 @@
 
 The model is asked with the very conversation that it has, so that its cache serves, for what is
 needed to go on. Then the summary stands before the running turn's prompt, which stays as it was,
-with the latest steps of the turn; all else is dropped. See ``trimming`` for what is done where no
-summary can be had.
+with the latest steps of the turn, which leave room for others; all else is dropped. See
+``trimming`` for what is done where no summary can be had.
 """
 
 from agentd.agent.engines.native.trimming import TurnTranscript, measure
 from agentd.llm.conversation import MessagePart, ModelMessage, TextPart
 
-FULL = 0.85
+_FULL = 0.85
 """The share of the room for a conversation at which it is summed up."""
 _TAIL = 0.2
-"""The share of the room that the latest steps may keep."""
+"""The share of the room that the latest steps may keep: less than that is not summed up."""
 
 _HEAD = "[The conversation before this was summed up, since it filled the context:"
 
@@ -29,6 +29,12 @@ summary from which you can go on as if you had read everything; what it leaves o
 Write only the summary, in Markdown.]"""
 
 
+def is_worth_summary(transcript: TurnTranscript, room: int) -> bool:
+    """Return whether a conversation is full, and of more than its prompt; ``room`` in bytes."""
+    size = measure(transcript.messages)
+    return size > room * _FULL and size - _measure_prompt(transcript) > room * _TAIL
+
+
 def ask_for_summary(transcript: TurnTranscript) -> tuple[ModelMessage, ...]:
     """Return the messages of the request for a summary."""
     return (*transcript.messages, ModelMessage("user", (TextPart(_ASK),)))
@@ -38,7 +44,8 @@ def apply_summary(transcript: TurnTranscript, summary: str, room: int) -> TurnTr
     """Return the transcript with the summary in place of what it sums up; ``room`` in bytes."""
     prompt = transcript.messages[transcript.prompt]
     steps = transcript.messages[transcript.prompt + 1 :]
-    kept = steps[_find_tail(steps, int(room * _TAIL)) :]
+    left = max(room * _FULL - _measure_prompt(transcript), 0)
+    kept = steps[_find_tail(steps, int(min(room * _TAIL, left / 2))) :]
     text = f"{_HEAD}\n\n<summary>\n{summary.strip()}\n</summary>]"
     if steps:
         text += "\n\n[You are at work on the prompt below; the summary says how far you are.]"
@@ -47,6 +54,10 @@ def apply_summary(transcript: TurnTranscript, summary: str, room: int) -> TurnTr
         *(part for part in prompt.parts if not _is_summary(part)),
     )
     return TurnTranscript((ModelMessage("user", parts), *kept), 0)
+
+
+def _measure_prompt(transcript: TurnTranscript) -> int:
+    return measure(transcript.messages[transcript.prompt : transcript.prompt + 1])
 
 
 def _is_summary(part: MessagePart) -> bool:

@@ -11,7 +11,11 @@ from msgspec import Struct, structs
 
 from agentd.agent.engine import TurnRequest
 from agentd.agent.engines.native.attachments import has_attachments, leave_out_attachments
-from agentd.agent.engines.native.compaction import FULL, apply_summary, ask_for_summary
+from agentd.agent.engines.native.compaction import (
+    apply_summary,
+    ask_for_summary,
+    is_worth_summary,
+)
 from agentd.agent.engines.native.supplier import Extra
 from agentd.agent.engines.native.tool_calls import AnyUse, InvalidToolCall, is_parallel
 from agentd.agent.engines.native.trimming import TurnTranscript, measure, trim
@@ -126,7 +130,7 @@ class NativeTurn:
         """True if the conversation is to be summed up before the next request."""
         messages = self.transcript.messages
         enough = self._room > _SMALLEST_ROOM and len(messages) > max(1, self._summed_up + 1)
-        return enough and measure(messages) > self._room * FULL
+        return enough and is_worth_summary(self.transcript, self._room)
 
     @property
     def extras(self) -> frozenset[Extra]:

@@ -429,6 +429,25 @@ def test_a_known_context_is_kept_to_as_the_turn_grows(scene, root, supplier):
     assert max(len(json.dumps(request.turns)) for request in supplier.requests) < 32_000 * 4
 
 
+@pytest.mark.parametrize(("lines", "most"), [(1, 0), (20, 3)])
+def test_a_prompt_that_fills_the_context_is_not_summed_up_at_each_step(
+    scene, root, supplier, lines, most
+):
+    """A summary leaves the prompt as it is: it helps only once the steps fill much, too."""
+    (root / "long.txt").write_text("".join(f"{'w' * 90} {n}\n" for n in range(lines)))
+
+    def answer(request) -> Answer:
+        if "Do not go on with the work" in request.prompt:
+            return Answer((Say("A summary."),), usage=None)
+        return Answer((Call("read_file", {"path": "long.txt"}),), usage=None)
+
+    scene.limits = TurnLimits(steps=12)
+    supplier.answer_always(answer)
+    told = scene.run("A long prompt. " * 4800, context=32_000)
+    assert [name for name, _ in list_used_tools(told)].count("compact") <= most
+    assert max(len(json.dumps(request.turns)) for request in supplier.requests) < 32_000 * 4
+
+
 def test_every_tool_use_is_told_as_it_begins_and_as_it_ends(scene, supplier):
     supplier.script(Call("shell", {"command": "echo hi"}), Say("Done."))
     told = scene.run()
