@@ -262,7 +262,7 @@ def _pick_lines(
 
 def _iter_lines(file: BufferedReader, budget: WorkBudget) -> Iterator[tuple[bytes, bool]]:
     """Yield each line without its end, and whether it was cut."""
-    while line := file.readline(LONGEST_LINE):
+    while line := file.readline(LONGEST_LINE + len(b"\r\n")):
         size, rest = len(line), line
         while not rest.endswith(b"\n") and (rest := file.readline(_BLOCK)):
             size += len(rest)
@@ -270,7 +270,8 @@ def _iter_lines(file: BufferedReader, budget: WorkBudget) -> Iterator[tuple[byte
                 break
         if not budget.take(size=len(line)):
             return
-        yield line.rstrip(b"\r\n"), size > len(line) + len(b"\r\n")
+        text = line.rstrip(b"\r\n")
+        yield text[:LONGEST_LINE], size > len(line) or len(text) > LONGEST_LINE
 
 
 def _search(tree: ConfinedFolder, wanted: SearchText, budget: WorkBudget) -> SearchHits:

@@ -45,7 +45,10 @@ class FileText(Struct, frozen=True):
 
     def __str__(self) -> str:
         """Return a short summary."""
-        return f"{len(self.lines)} of {_count_noun(self.total, 'line', 'lines', not self.counted)}"
+        lines = _count_noun(self.total, "line", "lines", not self.counted)
+        cut = f", {self.shortened} of them cut off" if self.shortened else ""
+        read = "" if self.encoding == "utf-8" else f", not UTF-8: read as {self.encoding.title()}"
+        return f"{len(self.lines)} of {lines}{cut}{read}"
 
 
 class SearchHit(Struct, frozen=True):

@@ -165,6 +165,18 @@ def test_a_line_is_never_cut_within_a_letter(workspace, root):
     assert set(text.lines[0]) == {"x", "ü"}
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n", ""])
+@pytest.mark.parametrize(
+    ("line", "is_cut"), [("x" * 1999 + "é", 1), ("x" * 1998 + "é", 0), ("x" * 2002, 1)]
+)
+def test_a_line_is_cut_that_is_longer_than_the_longest(workspace, root, line, end, is_cut):
+    """By one byte, too; and the rest of its file is read as it is written."""
+    (root / "border").write_text(f"é\n{line}{end}", newline="")
+    text = do(workspace.read_file(ReadFile("border")))
+    assert (text.encoding, text.lines[0], text.shortened) == ("utf-8", "é", is_cut)
+    assert text.lines[1] == line.encode()[:LONGEST_LINE].decode(errors="ignore")
+
+
 def test_encodings_are_reported(workspace, root):
     text = do(workspace.read_file(ReadFile("latin.txt")))
     assert (text.lines, text.encoding) == (("Grüße TODO", "café"), "latin-1")

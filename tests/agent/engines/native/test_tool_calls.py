@@ -122,6 +122,8 @@ RESULTS = [
         "src/b  1,200",
     ),
     (FileText("a", ("x", "\ty"), 3, 9, 20), "3\tx\n4\t\ty"),
+    (FileText("a", ("x",), 1, 1, 9000, shortened=1), "a: 1 of 1 line, 1 of them cut off, each"),
+    (FileText("a", ("é",), 1, 1, 1, encoding="latin-1"), "not UTF-8: read as Latin-1"),
     (SearchHits((SearchHit("a", 1, "x"),), 5), "a:1: x"),
     (Counts((FileTally("", 2, 30, 4),)), "(no suffix): 2 files, 30 lines, 4 words"),
     (Outline("a", (Definition("def", "f", 3, 1, "x", "Doc."),)), "3\t  def f(x)  # Doc."),
