@@ -10,11 +10,14 @@ the supplier can cache it, in this order and no further than needed:
    first; the latest stays.
 4. Results of the latest step become one line, too.
 
+The results of one step are cut before, where they would fill more than half of the room: else a
+model with a small context never sees what it asks for.
+
 The system prompt and the prompt of the running turn are never touched, and a call is never
 separated from its result. If that is not enough, the supplier refuses the request.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct, structs
 
@@ -38,6 +41,10 @@ _DOCUMENT = 100_000 * 4
 _EACH = 16
 """Overhead in bytes of a message or a part."""
 _ROOM = 0.75
+_STEP = 0.5
+"""The share of the room that the results of one step may fill."""
+_SHORTEST = 2000
+"""Bytes that they have in any case."""
 
 
 class TurnTranscript(Struct, frozen=True):
@@ -74,6 +81,50 @@ def trim(transcript: TurnTranscript, room: int) -> TurnTranscript:
         messages = transcript.messages[:first] + transcript.messages[end:]
         transcript = TurnTranscript(messages, transcript.prompt)
     return _replace_results(transcript, room, range(len(transcript.messages)))
+
+
+def cut_results(results: Sequence[ToolResult], room: int) -> tuple[ToolResult, ...]:
+    """Return the results of one step, the longest texts cut in the middle if need be."""
+    sizes = [
+        _count_bytes(part.text)
+        for result in results
+        for part in result.content
+        if isinstance(part, TextPart)
+    ]
+    longest = _find_longest(sizes, max(int(room * _STEP), _SHORTEST))
+    return tuple(
+        structs.replace(
+            result,
+            content=tuple(
+                _cut_text(part, longest) if isinstance(part, TextPart) else part
+                for part in result.content
+            ),
+        )
+        for result in results
+    )
+
+
+def _find_longest(sizes: Sequence[int], room: int) -> int:
+    """Return how long a text may be, so that all together take no more than ``room``."""
+    for number, size in enumerate(sorted(sizes)):
+        share = room // (len(sizes) - number)
+        if size > share:
+            return share
+        room -= size
+    return max(sizes, default=0)
+
+
+def _cut_text(part: TextPart, longest: int) -> TextPart:
+    data = part.text.encode("utf-8", "surrogatepass")
+    if len(data) <= longest:
+        return part
+    tail = longest // 4
+    head, end = data[: longest - tail], data[len(data) - tail :]
+    left_out = len(data) - longest
+    return TextPart(
+        f"{head.decode(errors='ignore')}\n… {left_out:,} bytes are left out here, for which your"
+        f" context has no room: ask for less at once …\n{end.decode(errors='ignore')}"
+    )
 
 
 def _find_latest_step(transcript: TurnTranscript) -> int:

@@ -18,7 +18,7 @@ from agentd.agent.engines.native.compaction import (
 )
 from agentd.agent.engines.native.supplier import Extra
 from agentd.agent.engines.native.tool_calls import AnyUse, InvalidToolCall, is_parallel
-from agentd.agent.engines.native.trimming import TurnTranscript, measure, trim
+from agentd.agent.engines.native.trimming import TurnTranscript, cut_results, measure, trim
 from agentd.agent.mcp_servers.turn_tools import McpTools
 from agentd.llm.conversation import (
     Conversation,
@@ -247,7 +247,8 @@ class NativeTurn:
 
     def add_tool_results(self, uses: Sequence[AnyUse], results: Sequence[ToolResult]) -> None:
         """Add the results of all calls of the latest reply, in their order."""
-        self.transcript = self.transcript.extend(ModelMessage("user", tuple(results)))
+        brought = cut_results(results, self._room)
+        self.transcript = self.transcript.extend(ModelMessage("user", brought))
         useless = all(isinstance(use, InvalidToolCall) for use in uses)
         self._missteps = self._missteps + 1 if useless else 0
 

@@ -429,6 +429,22 @@ def test_a_known_context_is_kept_to_as_the_turn_grows(scene, root, supplier):
     assert max(len(json.dumps(request.turns)) for request in supplier.requests) < 32_000 * 4
 
 
+def test_a_model_with_a_small_context_sees_of_a_long_result_what_it_has_room_for(
+    scene, root, supplier
+):
+    (root / "long.txt").write_text("".join(f"{'w' * 90} {n}\n" for n in range(400)))
+    supplier.script(
+        Answer((Call("read_file", {"path": "long.txt"}),), usage=None), Say("I read a part.")
+    )
+    told = scene.run(context=8_000)
+    assert read_replies(told) == ["I read a part."]
+    assert [name for name, _ in list_used_tools(told)] == ["read_file"]
+    (result,) = supplier.requests[-1].results
+    assert "long.txt: 400 of 400 lines" in result.text and f"{'w' * 90} 5\n" in result.text
+    assert "bytes are left out here" in result.text
+    assert len(json.dumps(supplier.requests[-1].body)) < 6_000 * 4
+
+
 @pytest.mark.parametrize(("lines", "most"), [(1, 0), (20, 3)])
 def test_a_prompt_that_fills_the_context_is_not_summed_up_at_each_step(
     scene, root, supplier, lines, most

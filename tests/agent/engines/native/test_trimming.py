@@ -3,7 +3,13 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentd.agent.engines.native.trimming import LEFT_OUT, TurnTranscript, measure, trim
+from agentd.agent.engines.native.trimming import (
+    LEFT_OUT,
+    TurnTranscript,
+    cut_results,
+    measure,
+    trim,
+)
 from agentd.llm.conversation import ModelMessage, TextPart, ToolCall, ToolResult
 from agentd.llm.dialects.message_order import normalize_messages
 
@@ -141,3 +147,33 @@ def test_old_results_go_before_exchanges_and_the_latest_results_last():
         "Looking.",
         LEFT_OUT,
     ]
+
+
+def make_results(*texts: str) -> list[ToolResult]:
+    return [ToolResult(f"c{number}", (TextPart(text),)) for number, text in enumerate(texts)]
+
+
+@settings(deadline=None)
+@given(st.lists(LONG | LONG.map(lambda text: text.replace("x", "ü")), max_size=6), ROOMS)
+def test_the_results_of_a_step_fill_half_of_the_room_at_most(texts, room):
+    results = make_results(*texts)
+    cut = cut_results(results, room)
+    most = max(room // 2, 2000)
+    whole = sum(len(text.encode()) for text in texts)
+    assert [one.id for one in cut] == [one.id for one in results]
+    if whole <= most:
+        assert list(cut) == results
+    else:
+        notes = 150 * len(texts)
+        assert sum(len(one.content[0].text.encode()) for one in cut) <= most + notes
+
+
+def test_of_the_results_of_a_step_the_longest_are_cut_in_the_middle():
+    short, long, longer = "a" * 100, "b" * 3000 + "end", "c" * 9000 + "end"
+    first, second, third = (
+        one.content[0].text for one in cut_results(make_results(short, long, longer), 8200)
+    )
+    assert first == short
+    assert second.startswith("bbb") and second.endswith("bend")
+    assert "1,003 bytes are left out here" in second
+    assert "7,003 bytes are left out here" in third
