@@ -65,6 +65,9 @@ Remedy: TypeAlias = RetryAfter | TrimConversation | LeaveOut | RateLimited | Tur
 _PASSING = ("rate_limit", "overloaded", "server", "garbled", "unusable_reply", "broken")
 """Kinds of errors that may be temporary."""
 
+MOST_TRIMS = 4
+"""How often a conversation is shortened that is too long: to a fiftieth at last."""
+
 _REFUSED = ("invalid_request", "permission", "not_found")
 """Kinds of errors for a part that is refused; OpenRouter finds nobody who takes images."""
 
@@ -103,7 +106,7 @@ class Recovery:
         self._chance = chance
         self._tries = 0
         self._torn = False
-        self._trimmed = False
+        self._trims = 0
 
     def decide(self, problem: SupplierProblem, *, shown: bool) -> Remedy:
         """Decide what to do; ``shown``: a part of the reply was published already.
@@ -126,9 +129,9 @@ class Recovery:
         return again or TurnFailed(self._explain(problem))
 
     def _change_request(self, problem: SupplierError) -> TrimConversation | LeaveOut | None:
-        """Return what to ask for instead, each once; None: the request is not the trouble."""
-        if problem.kind == "context_too_long" and not self._trimmed:
-            self._trimmed = True
+        """Return what to ask for instead; None: the request is not the trouble, or stays it."""
+        if problem.kind == "context_too_long" and self._trims < MOST_TRIMS:
+            self._trims += 1
             return TrimConversation()
         if problem.kind in _REFUSED:
             for extra, worded in _REFUSALS.items():

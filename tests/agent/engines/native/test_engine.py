@@ -22,6 +22,7 @@ from agentd.agent.engine import (
 )
 from agentd.agent.engines.native.attachments import LEFT_OUT
 from agentd.agent.engines.native.job import TimedApprover
+from agentd.agent.engines.native.supplier import MOST_TRIMS
 from agentd.agent.engines.native.turn import TurnLimits
 from agentd.agent.tools.files import FolderWorkspace
 from agentd.agent.tools.model import TOOLS, ReadFile
@@ -39,7 +40,7 @@ from tests.agent.engines.native.scene import (
     list_used_tools,
     read_replies,
 )
-from tests.supplier.steps import Answer, Call, Refuse, Say, Think, Tokens, say_in_one_event
+from tests.supplier.steps import Answer, Call, Made, Refuse, Say, Think, Tokens, say_in_one_event
 from tests.supplier.supplier import Supplier
 
 DIALECTS = ("openai-chat", "openai-responses", "anthropic")
@@ -398,13 +399,13 @@ def test_what_is_missing_is_told_before_anything_is_asked(scene, supplier, tmp_p
     assert supplier.requests == []
 
 
-def test_a_conversation_that_is_too_long_is_halved_and_asked_once_more(scene, supplier):
+def test_a_conversation_that_is_too_long_is_halved_and_asked_again(scene, supplier):
     too_long = Refuse(400, "Your input exceeds the context window", code="context_length_exceeded")
     history = tuple(
         Message(number, ("assistant", "user")[number % 2], "z" * 4000, "t")
         for number in range(1, 21)
     )
-    supplier.script(too_long, Say("Short now."), too_long, too_long)
+    supplier.script(too_long, Say("Short now."), *[too_long] * (MOST_TRIMS + 1))
     assert read_replies(scene.run("Keep me.", history=history)) == ["Short now."]
     long, short = (len(json.dumps(request.turns)) for request in supplier.requests)
     assert short < long * 0.6
@@ -412,6 +413,26 @@ def test_a_conversation_that_is_too_long_is_halved_and_asked_once_more(scene, su
     failed = scene.run(history=history)[-1]
     assert isinstance(failed, TurnFailed)
     assert "too long for large" in failed.reason
+    assert len(supplier.requests) == 2 + MOST_TRIMS + 1
+
+
+def test_a_model_whose_context_is_much_smaller_than_assumed_goes_on_with_a_long_chat(
+    scene, supplier
+):
+    """As when a chat goes on with a model of this machine, whose size nobody has told."""
+
+    def answer(request) -> Made:
+        if len(json.dumps(request.body)) > 40_000:
+            return Refuse(400, "This model's maximum context length is 10000 tokens.")
+        return Say("Here I am.")
+
+    history = tuple(
+        Message(number, ("assistant", "user")[number % 2], "z" * 4000, "t")
+        for number in range(1, 61)
+    )
+    supplier.answer_always(answer)
+    assert read_replies(scene.run("Keep me.", history=history)) == ["Here I am."]
+    assert supplier.requests[-1].prompt == "Keep me."
 
 
 def test_a_known_context_is_kept_to_as_the_turn_grows(scene, root, supplier):

@@ -7,7 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentd.agent.engine import RateLimited, TurnFailed
-from agentd.agent.engines.native.supplier import Recovery, RetryAfter, RetryPolicy, TrimConversation
+from agentd.agent.engines.native.supplier import (
+    MOST_TRIMS,
+    Recovery,
+    RetryAfter,
+    RetryPolicy,
+    TrimConversation,
+)
 from agentd.core.clock import FrozenClock
 from agentd.core.errors import SupplierUnreachable
 from agentd.llm.conversation import SupplierError
@@ -80,9 +86,11 @@ def test_what_was_shown_is_tried_once_more_only():
     assert isinstance(it.decide(UNREACHABLE, shown=True), TurnFailed)
 
 
-def test_a_conversation_that_is_too_long_is_trimmed_once():
+def test_a_conversation_that_is_too_long_is_trimmed_some_times():
     it = make_recovery()
-    assert it.decide(SupplierError("context_too_long", "long"), shown=False) == TrimConversation()
+    for _ in range(MOST_TRIMS):
+        cure = it.decide(SupplierError("context_too_long", "long"), shown=False)
+        assert cure == TrimConversation()
     cure = it.decide(SupplierError("context_too_long", "long"), shown=False)
     assert isinstance(cure, TurnFailed)
     assert "too long for large" in cure.reason
