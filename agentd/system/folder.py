@@ -150,13 +150,18 @@ class ConfinedFolder:
 
     @contextmanager
     def open_file(self, steps: tuple[str, ...], path: str) -> Iterator[int]:
-        """Open a regular file and yield its descriptor; ``path`` is its name in errors."""
+        """Open a regular file and yield its descriptor; ``path`` is its name in errors.
+
+        Errors of the system while it is read are translated, too: of a disk or a network that
+        fails.
+        """
         if not steps:
             raise BadRequest(f"{path} is a folder, not a file.")
         with self._open(steps[:-1], path, _STEP) as parent:
             descriptor = open_regular(parent, steps[-1], path)
             try:
-                yield descriptor
+                with translate_errors(path):
+                    yield descriptor
             finally:
                 os.close(descriptor)
 

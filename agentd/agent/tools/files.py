@@ -283,7 +283,7 @@ def _search(tree: ConfinedFolder, wanted: SearchText, budget: WorkBudget) -> Sea
         tree, wanted.path, wanted.suffixes, budget, globs=wanted.globs, ignored=wanted.ignored
     )
     for path, opened in files:
-        content = None if opened is None else opened.read(LARGEST_SEARCHED + 1)
+        content = None if opened is None else _read_whole(opened)
         if content is None or len(content) > LARGEST_SEARCHED:
             passed_over += 1
             continue
@@ -297,18 +297,26 @@ def _search(tree: ConfinedFolder, wanted: SearchText, budget: WorkBudget) -> Sea
     return SearchHits(tuple(hits[:limit]), searched, passed_over, truncated)
 
 
+def _read_whole(file: BufferedReader) -> bytes | None:
+    """Return the bytes of a file, one more than are searched; None if it cannot be read."""
+    try:
+        return file.read(LARGEST_SEARCHED + 1)
+    except OSError:
+        return None
+
+
 def _count(tree: ConfinedFolder, wanted: CountFiles, budget: WorkBudget) -> Counts:
     tallies: dict[str, FileTally] = {}
     passed_over = 0
     for path, file in _iter_files(tree, wanted.path, wanted.suffixes, budget):
-        if file is None:
+        counted = None if file is None else _count_file(file, budget)
+        if counted is None:
             passed_over += 1
             continue
+        lines, words, size = counted
         suffix = os.path.splitext(path)[1].lower()
         suffix = suffix if suffix in tallies or len(tallies) < MOST_KINDS else ""
         so_far = tallies.get(suffix, FileTally(suffix))
-        size = os.fstat(file.fileno()).st_size
-        lines, words = (0, 0) if _is_binary(file) else _measure(file, budget)
         tallies[suffix] = FileTally(
             suffix,
             so_far.files + 1,
@@ -318,6 +326,15 @@ def _count(tree: ConfinedFolder, wanted: CountFiles, budget: WorkBudget) -> Coun
         )
     ordered = sorted(tallies.values(), key=lambda tally: (-tally.files, tally.suffix))
     return Counts(tuple(ordered), passed_over, budget.truncated)
+
+
+def _count_file(file: BufferedReader, budget: WorkBudget) -> tuple[int, int, int] | None:
+    """Count the lines, words and bytes of a file; None if it cannot be read."""
+    try:
+        lines, words = (0, 0) if _is_binary(file) else _measure(file, budget)
+        return lines, words, os.fstat(file.fileno()).st_size
+    except OSError:
+        return None
 
 
 def _measure(file: BufferedReader, budget: WorkBudget) -> tuple[int, int]:

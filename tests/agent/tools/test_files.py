@@ -23,6 +23,7 @@ from agentd.agent.tools.model import (
     OutlineFile,
     ReadFile,
     SearchText,
+    ViewFile,
 )
 from agentd.core.errors import AgentdError, BadRequest, Forbidden, NotFound, Unavailable
 from tests.conftest import until
@@ -383,3 +384,19 @@ def test_work_ends_soon_when_nobody_waits_for_it(workspace, root, monkeypatch):
 
     asyncio.run(run_scenario())  # waits for the threads too
     assert len(measured) == 1
+
+
+def test_a_file_that_the_disk_does_not_give_is_told():
+    """The memory of a process is a file of which the first bytes cannot be read."""
+    workspace = FolderWorkspace("/proc/self")
+    with pytest.raises(Unavailable, match="mem cannot be read: Input/output error"):
+        do(workspace.read_file(ReadFile("mem")))
+    with pytest.raises(Unavailable, match="mem cannot be read: Input/output error"):
+        do(workspace.view_file(ViewFile("mem")))
+
+
+def test_files_that_the_disk_does_not_give_are_passed_over():
+    workspace = FolderWorkspace("/proc/self")
+    found = do(workspace.search_text(SearchText("x", suffixes=("mem",), limit=1)))
+    assert found.passed_over >= 1
+    assert do(workspace.count_files(CountFiles("mem"))).passed_over == 1

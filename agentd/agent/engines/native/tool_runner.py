@@ -221,7 +221,10 @@ async def _add_instructions(use: AnyUse, came: ToolOutcome, job: NativeJob) -> T
     """Add to a result what the project says of the folders that it has to do with."""
     if came.failed or isinstance(use, InvalidToolCall | McpToolUse):
         return came
-    text = render_instructions(await job.knowledge.read_for(list_paths(use)))
+    try:
+        text = render_instructions(await job.knowledge.read_for(list_paths(use)))
+    except AgentdError as error:  # the disk or the network fails
+        text = f"[The project's instructions for this place are missing: {error.message}]"
     return structs.replace(came, content=(*came.content, TextPart(text))) if text else came
 
 

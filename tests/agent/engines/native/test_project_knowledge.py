@@ -14,11 +14,14 @@ from agentd.agent.engines.native.project_knowledge import (
     render_instructions,
 )
 from agentd.agent.tools.files import FolderWorkspace
+from agentd.agent.tools.model import ReadFile
+from agentd.agent.tools.results import FileText
 from agentd.agent.tools.shell import ShellTerminal
 from agentd.agent.tools.toolbox import Toolbox
+from agentd.core.errors import Unavailable
 from agentd.llm.conversation import ModelMessage, TextPart, ToolResult
 from agentd.workspace.git.repository import GitRepository
-from tests.agent.engines.native.scene import Scene
+from tests.agent.engines.native.scene import Scene, read_replies
 from tests.supplier.request import Request
 from tests.supplier.steps import Answer, Call, Refuse, Say, Step
 from tests.supplier.supplier import Supplier
@@ -139,3 +142,19 @@ def test_instructions_that_a_full_context_left_out_are_told_again(root, summary)
         supplier.answer_always(answer)
         Scene(root, supplier).run(context=32_000)
     assert told[:2] == [False, True] and told[-2:] == [False, True]
+
+
+def test_instructions_that_the_disk_does_not_give_end_no_turn(root):
+    class FailingDisk(FolderWorkspace):
+        async def read_file(self, wanted: ReadFile) -> FileText:  # type: ignore[override]
+            if wanted.path == "src/AGENTS.md":
+                raise Unavailable("src/AGENTS.md cannot be read: Input/output error.")
+            return await super().read_file(wanted)
+
+    with Supplier() as supplier:
+        scene = Scene(root, supplier, workspace=FailingDisk(str(root)))
+        supplier.script(Call("read_file", {"path": "src/deep/a.py"}), Say("Read."))
+        assert read_replies(scene.run()) == ["Read."]
+        (result,) = supplier.requests[-1].results
+    assert "x = 1" in result.text
+    assert "instructions for this place are missing: src/AGENTS.md cannot be read" in result.text
