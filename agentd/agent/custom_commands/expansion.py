@@ -23,6 +23,7 @@ from agentd.agent.engine import (
     Approver,
     Engine,
     EngineEvent,
+    RateLimited,
     ToolStarted,
     ToolUsed,
     TurnFailed,
@@ -65,6 +66,8 @@ class CommandEngine:
         self._tools = tools
         self._find = find
         self._server_prompts = server_prompts
+        self._expanded: dict[int, tuple[int, str]] = {}
+        """By chat a prompt whose turn a limit ended, and what its command expanded to."""
 
     def run(self, assignment: TurnRequest, approver: Approver) -> AsyncGenerator[EngineEvent, None]:
         """Run one prompt, expanded if it calls a command; see ``Engine``."""
@@ -76,8 +79,12 @@ class CommandEngine:
     async def _run_command(
         self, called: Invocation, assignment: TurnRequest, approver: Approver
     ) -> AsyncGenerator[EngineEvent, None]:
-        command = await self._find(assignment.prompt)
-        if command or (self._server_prompts and ":" in called.name):
+        message, text = self._expanded.pop(assignment.chat_id, (-1, ""))
+        is_known = assignment.is_retry and message == assignment.message
+        command = None if is_known else await self._find(assignment.prompt)
+        if is_known:  # what the lines of a command did is not done twice
+            assignment = structs.replace(assignment, prompt=text)
+        elif command or (self._server_prompts and ":" in called.name):
             expansion = (
                 self._expand(command, called.arguments, assignment, approver)
                 if command
@@ -98,6 +105,8 @@ class CommandEngine:
                     event = await coming
                 except StopAsyncIteration:
                     return
+                if isinstance(event, RateLimited):
+                    self._expanded[assignment.chat_id] = assignment.message, assignment.prompt
                 try:
                     yield event
                 except asyncio.CancelledError as stop:  # the engine may have more to report

@@ -6,10 +6,18 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from agentd.agent.custom_commands.expansion import LONGEST_PROMPT, CommandEngine
 from agentd.agent.custom_commands.store import CommandDirectory
-from agentd.agent.engine import EngineEvent, ToolUsed, TurnFailed, TurnRequest
+from agentd.agent.engine import (
+    EngineEvent,
+    RateLimited,
+    ReplyCompleted,
+    ToolUsed,
+    TurnFailed,
+    TurnRequest,
+)
 from agentd.agent.tools.files import FolderWorkspace
 from agentd.agent.tools.shell import ShellTerminal
 from agentd.agent.tools.toolbox import Toolbox
@@ -39,14 +47,16 @@ class Scene:
 
     def run(self, prompt: str, *, native: bool = True) -> list[EngineEvent]:
         """Run a turn, and return its events."""
-        return asyncio.run(self._collect(prompt, native=native))
+        request = TurnRequest(1, prompt, turn_tag="test.1.1")
+        return asyncio.run(collect_events(self.build_engine(native=native), request, self.person))
 
     @property
     def sent(self) -> str:
         """What the engine was given last."""
         return self.engine.given[-1].prompt
 
-    async def _collect(self, prompt: str, *, native: bool) -> list[EngineEvent]:
+    def build_engine(self, *, native: bool = True) -> CommandEngine:
+        """Build the engine that expands commands."""
         root = str(self.root)
         layout = Layout(str(self.config.parent / "state"), str(self.config))
         workspace = FolderWorkspace(root, protected=ProtectedPlaces())
@@ -54,11 +64,15 @@ class Scene:
         find = partial(
             CommandDirectory(layout, root).find_called, folder=root, configured_only=not native
         )
-        stream = CommandEngine(self.engine, tools, find).run(
-            TurnRequest(1, prompt, turn_tag="test.1.1"), self.person
-        )
-        async with asyncio.timeout(60), aclosing(stream) as events:
-            return [event async for event in events]
+        return CommandEngine(self.engine, tools, find)
+
+
+async def collect_events(
+    engine: CommandEngine, request: TurnRequest, person: Person
+) -> list[EngineEvent]:
+    """Run a turn, and return its events."""
+    async with asyncio.timeout(60), aclosing(engine.run(request, person)) as events:
+        return [event async for event in events]
 
 
 @pytest.fixture
@@ -145,3 +159,20 @@ def test_a_command_that_becomes_too_long_fails_its_turn(scene: Scene) -> None:
     (failed,) = events
     assert isinstance(failed, TurnFailed)
     assert "/long" in failed.reason
+
+
+def test_the_lines_of_a_command_are_run_once_though_a_limit_ends_its_turn(scene: Scene) -> None:
+    scene.put(".claude/commands/release.md", "Released: !`echo x >> done; cat done`\n")
+    engine = scene.build_engine()
+    first = TurnRequest(1, "/release", turn_tag="test.1.1", message=7)
+    again = structs.replace(first, turn_tag="test.1.2", is_retry=True)
+    scene.engine.says = lambda _: [RateLimited("Later.")]
+    asyncio.run(collect_events(engine, first, scene.person))
+    asyncio.run(collect_events(engine, again, scene.person))
+    scene.engine.says = lambda _: [ReplyCompleted("Done.")]
+    events = asyncio.run(collect_events(engine, again, scene.person))
+    assert [one.prompt.strip() for one in scene.engine.given] == ["Released: x"] * 3
+    assert events == [ReplyCompleted("Done.")]
+    assert (scene.root / "done").read_text() == "x\n"
+    asyncio.run(collect_events(engine, structs.replace(first, message=9), scene.person))
+    assert (scene.root / "done").read_text() == "x\nx\n"
