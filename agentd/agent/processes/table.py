@@ -29,7 +29,8 @@ TAIL_SIZE = 16 * 1024
 """Bytes of a process's output that a person is shown: the last ones."""
 _LONGEST_LIFE = 7 * 24 * 3600.0
 """Seconds."""
-_MOST_OUTPUT = 2**30
+MOST_OUTPUT = 2**30
+"""Bytes; a program that writes more is ended."""
 _FIRST_LOOK = 0.5
 """Seconds in which a program that cannot start mostly says so."""
 
@@ -182,7 +183,7 @@ class ProcessTable:
                 folder=folder,
                 env=build_shell_environment(mark),
                 timeout=_LONGEST_LIFE,
-                limit=_MOST_OUTPUT,
+                limit=MOST_OUTPUT,
                 on_output=started.add_output,
                 umask=umask,
             )
@@ -267,8 +268,10 @@ class ProcessTable:
     def _on_end(
         self, chat_id: int, ended: BackgroundProcess, task: "asyncio.Task[process.Finished]"
     ) -> None:
-        if not task.cancelled():
-            task.exception()  # take_output raises it, if the model still asks
+        if not task.cancelled() and task.exception() is None:  # take_output raises it
+            why = _explain_end(task.result())
+            if why:
+                ended.add_output(why.encode())
         ended.ended_at = self._clock.now()
         if chat_id in self._chats:
             self._on_changed(chat_id)
@@ -278,6 +281,13 @@ def parse_chat(turn: str) -> int:
     """Return the chat in a turn's mark; 0: it names none."""
     fields = turn.split(".")
     return int(fields[-2]) if len(fields) > 1 and fields[-2].isdecimal() else 0
+
+
+def _explain_end(ended: process.Finished) -> str:
+    """Explain why a process was ended that nobody stopped; empty if it ended by itself."""
+    if ended.truncated:
+        return f"\n… it wrote more than {MOST_OUTPUT:,} bytes and was ended …\n"
+    return "\n… it ran for a week and was ended …\n" if ended.late else ""
 
 
 async def _end_all(processes: Iterable[BackgroundProcess]) -> None:

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from agentd.agent.processes.table import MOST_RUNNING
+from agentd.agent.processes import table
+from agentd.agent.processes.table import MOST_RUNNING, ProcessTable
 from agentd.agent.tools.model import ReadProcess, StartProcess, StopProcess
 from agentd.agent.tools.results import BackgroundOutput
 from agentd.agent.tools.shell import ShellTerminal
@@ -97,5 +98,21 @@ def test_only_so_many_run_at_once(tmp_path: Path):
         await shell.use_process(StopProcess(3), TURN)
         assert (await shell.use_process(StartProcess("sleep 60"), TURN)).running
         await shell.end_turn(TURN)
+
+    asyncio.run(run_scenario())
+
+
+def test_why_a_process_was_ended_that_wrote_too_much_is_told(tmp_path: Path, monkeypatch):
+    monkeypatch.setattr(table, "MOST_OUTPUT", 100_000)
+    processes = ProcessTable(keeps=lambda chat_id: True)
+
+    async def run_scenario() -> None:
+        shell = ShellTerminal(str(tmp_path), processes)
+        begun = await shell.use_process(StartProcess("yes"), TURN)
+        read = begun if not begun.running else await read_until(shell, 1, "was ended")
+        assert "… it wrote more than 100,000 bytes and was ended …" in read.output
+        (listed,) = processes.list_processes(1)
+        assert listed.code == -9
+        assert listed.output.endswith("… it wrote more than 100,000 bytes and was ended …\n")
 
     asyncio.run(run_scenario())
