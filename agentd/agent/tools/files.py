@@ -75,6 +75,8 @@ LONGEST_LINE = 2000
 LARGEST_SEARCHED = 4 * 2**20
 LARGEST_OUTLINED = 2**20
 LARGEST_READING = 128 * 1024
+LARGEST_TAIL = 48 * 1024
+"""Bytes of the last lines of a file: what a model is shown of a reading is cut at its end."""
 MOST_KINDS = 200
 LONGEST_PATTERN = 200
 
@@ -256,6 +258,9 @@ def _pick_lines(
             kept.append(line)
             room -= len(line[0])
     if first < 0:
+        size = sum(len(line) for line, _ in tail)
+        while size > LARGEST_TAIL:
+            size -= len(tail.popleft()[0])
         return max(total - len(tail) + 1, 1), total, list(tail)
     return first, total, kept
 

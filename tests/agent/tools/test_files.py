@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from agentd.agent.engines.native.tool_calls import render_result
 from agentd.agent.tools.files import LARGEST_SEARCHED, LONGEST_LINE, FolderWorkspace
 from agentd.agent.tools.model import (
     LONGEST_LISTING,
@@ -26,6 +27,7 @@ from agentd.agent.tools.model import (
     ViewFile,
 )
 from agentd.core.errors import AgentdError, BadRequest, Forbidden, NotFound, Unavailable
+from agentd.llm.conversation import TextPart
 from tests.conftest import until
 from tests.support.examples import limit_examples
 from tests.support.processor import busy_for_less_than
@@ -151,6 +153,16 @@ def test_a_long_file_is_read_in_parts(workspace, root):
     text = do(workspace.read_file(ReadFile("big")))
     assert (len(text.lines), text.total) == (LONGEST_READING, 5000)
     assert do(workspace.read_file(ReadFile("big", -1))).lines == ("line 5000",)
+
+
+def test_the_last_lines_end_with_the_last_one_also_where_they_are_long(workspace, root):
+    (root / "long.log").write_text("".join(f"{number} {'x' * 400}\n" for number in range(1, 1001)))
+    text = do(workspace.read_file(ReadFile("long.log", -400)))
+    (shown,) = render_result(text)
+    assert isinstance(shown, TextPart)
+    assert shown.text.splitlines()[-1].startswith("1000\t1000 x")
+    assert text.first == 1001 - len(text.lines) and text.lines[0].startswith(f"{text.first} ")
+    assert len(text.lines) > 100
 
 
 def test_an_enormous_line_is_shortened(workspace):
