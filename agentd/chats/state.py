@@ -177,6 +177,8 @@ class Chat(Struct):
     recent: list[Message] = field(default_factory=list)
     """The last messages, oldest first."""
     recent_bytes: int = 0
+    recent_diffs: int = 0
+    """The size of their diffs, which may be much more than that of their texts."""
     created_once: str = ""
     once: dict[str, IdempotentResult] = field(default_factory=dict)
     lines: int = 0
@@ -382,6 +384,7 @@ class Chat(Struct):
         self.agent.add_cost(entry.at, message.cost)
         self.recent.append(message)
         self.recent_bytes += len(message.text)
+        self.recent_diffs += _measure_diff(message)
         if len(self.recent) > RECENT_MESSAGES or self.recent_bytes > RECENT_BYTES:
             self._drop_older_messages()
 
@@ -396,3 +399,8 @@ class Chat(Struct):
             kept.append(message)
         self.recent = kept[::-1]
         self.recent_bytes = sum(len(message.text) for message in self.recent)
+        self.recent_diffs = sum(map(_measure_diff, self.recent))
+
+
+def _measure_diff(message: Message) -> int:
+    return len(message.report.diff) if message.report else 0

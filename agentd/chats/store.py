@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 MAX_OPEN_CHATS = 256
 """Chats kept in memory; more only while they work."""
 MAX_RECENT_BYTES = 32 * 1024 * 1024
-"""About as much text of their last messages; more only while they work."""
+"""About as much text of their last messages, with diffs; more only while they work."""
 UNLOAD_CHECK_EVERY = 64
 """Lines of a chat between two checks of whether chats should be unloaded."""
 CHECKPOINT_EVERY = 1024
@@ -205,7 +205,7 @@ class ChatFiles:
         return self._readers.submit(checkpoint.write, path, sealed)
 
     def _unload_idle(self) -> None:
-        size = sum(opened.chat.recent_bytes for opened in self._opened.values())
+        size = sum(map(_measure_recent, self._opened.values()))
         for chat_id, opened in list(self._opened.items()):
             if len(self._opened) <= MAX_OPEN_CHATS and size <= MAX_RECENT_BYTES:
                 return
@@ -216,8 +216,12 @@ class ChatFiles:
             ):
                 if opened.chat.lines - opened.checkpointed > CHECKPOINT_EVERY // 16:
                     self._write_checkpoint(opened)
-                size -= opened.chat.recent_bytes
+                size -= _measure_recent(opened)
                 del self._opened[chat_id]
+
+
+def _measure_recent(opened: _OpenChat) -> int:
+    return opened.chat.recent_bytes + opened.chat.recent_diffs
 
 
 def _retrieve_exception(task: "asyncio.Future[Chat]") -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from agentd.chats import store as module
 from agentd.chats.service import NewChat
+from agentd.chats.turns import report_tool_use
 from agentd.core.errors import NotFound, Unavailable
 from agentd.storage import journal
 from agentd.storage.document import TEMPORARY_PREFIX
@@ -65,6 +66,25 @@ async def test_chats_that_hold_much_text_are_let_go_of_however_few_they_are(layo
         assert 1 <= len(kept) < len(numbers)
         for number in numbers:
             assert [len(one.text) for one in await services.history(number)] == [2000] * 10
+
+
+async def test_chats_that_hold_many_diffs_are_let_go_of_too(layout, monkeypatch):
+    monkeypatch.setattr(module, "MAX_RECENT_BYTES", 50_000)
+    monkeypatch.setattr(module, "UNLOAD_CHECK_EVERY", 8)
+    async with running_services(layout) as services:
+        numbers = [(await services.chats.create(NewChat(), ME)).id for _ in range(6)]
+        for _ in range(10):
+            for number in numbers:
+                await services.chats.append_prompt(number, "Edit.", "", ME)
+                await services.turns.start_turn(number, TEST)
+                report = report_tool_use("a", diff="x" * 2000)
+                await services.turns.add_message(number, "tool", "a", tool="e", report=report)
+                await services.turns.end_turn(number, "completed")
+                opened = list(services.files._opened.values())
+                recent = [one for each in opened for one in each.chat.recent]
+                size = sum(len(one.report.diff) for one in recent if one.report)
+                assert size < 50_000 + 8 * 2000
+        assert 1 <= len(opened) < len(numbers)
 
 
 async def test_chats_at_work_and_unwritten_ones_stay_and_keep_no_other_from_going(
