@@ -33,7 +33,8 @@ from agentd.llm.conversation import (
 from agentd.llm.price import NO_USAGE, Prices, Usage, compute_cost, sum_amounts
 
 LARGEST_RESERVE = 16_000
-"""Tokens reserved for the reply; a quarter of a small context."""
+"""Tokens reserved for the reply of a model whose longest one is not known; a quarter of a small
+context."""
 
 ASSUMED_CONTEXT = 128_000
 """Tokens of a model whose context is not known: more would cost much, and few have less."""
@@ -111,7 +112,11 @@ class NativeTurn:
         self._summed_up = 0
         """Messages that were there after the last summary, or when none could be had."""
         context = assignment.context or ASSUMED_CONTEXT
-        self._budget = context - min(assignment.max_output or LARGEST_RESERVE, context // 4)
+        self._reserve = min(assignment.max_output, context // 2) or min(
+            LARGEST_RESERVE, context // 4
+        )
+        """Tokens for the reply: suppliers refuse a request that leaves no room for it."""
+        self._budget = context - self._reserve
         """Tokens of a request."""
 
     def offer_tools(self, tools: tuple[ToolDefinition, ...]) -> None:
@@ -160,6 +165,12 @@ class NativeTurn:
         """Bytes for messages."""
         return int(self._budget * self._bytes_per_token) - self._fixed
 
+    @property
+    def _longest_output(self) -> int:
+        """Tokens that are asked for at most; 0: the model's own maximum."""
+        longest = self._assignment.max_output
+        return min(longest, self._reserve) if self._assignment.context else longest
+
     def _encode(self, messages: tuple[ModelMessage, ...]) -> Conversation:
         if "images" in self.left_out:
             messages = leave_out_attachments(messages)
@@ -167,7 +178,7 @@ class NativeTurn:
             messages=messages,
             system=self.system,
             tools=self._tools,
-            max_output=self._assignment.max_output,
+            max_output=self._longest_output,
             reasoning_effort=self._assignment.effort,
             show_thinking="summaries" not in self.left_out,
             keep_thinking="kept_thinking" not in self.left_out,

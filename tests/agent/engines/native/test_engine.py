@@ -466,6 +466,26 @@ def test_a_model_with_a_small_context_sees_of_a_long_result_what_it_has_room_for
     assert len(json.dumps(supplier.requests[-1].body)) < 6_000 * 4
 
 
+@pytest.mark.parametrize("longest", [16_000, 32_000])
+def test_a_request_leaves_room_for_the_longest_reply_that_it_asks_for(
+    scene, root, supplier, longest
+):
+    """Suppliers refuse it else, though the conversation alone would fit."""
+    (root / "long.txt").write_text("".join(f"{'w' * 90} {n}\n" for n in range(400)))
+    sizes: list[int] = []
+
+    def answer(request) -> Answer:
+        sizes.append(len(json.dumps(request.body)) // 4 + request.body["max_tokens"])
+        if "Do not go on with the work" in request.prompt:
+            return Answer((Say("A summary."),), usage=None)
+        return Answer((Call("read_file", {"path": "long.txt"}),), usage=None)
+
+    scene.dialect, scene.limits = "anthropic", TurnLimits(steps=12)
+    supplier.answer_always(answer)
+    scene.run(context=32_000, max_output=longest)
+    assert len(sizes) > 12 and max(sizes) <= 32_000
+
+
 @pytest.mark.parametrize(("lines", "most"), [(1, 0), (20, 3)])
 def test_a_prompt_that_fills_the_context_is_not_summed_up_at_each_step(
     scene, root, supplier, lines, most
