@@ -27,10 +27,13 @@ def has_attachments(messages: Iterable[ModelMessage]) -> bool:
     )
 
 
-def leave_out_attachments(messages: Iterable[ModelMessage]) -> tuple[ModelMessage, ...]:
+def leave_out_attachments(
+    messages: Iterable[ModelMessage], note: TextPart = LEFT_OUT
+) -> tuple[ModelMessage, ...]:
     """Return the messages with a note in the place of each image and document."""
     return tuple(
-        ModelMessage(message.role, tuple(map(_replace, message.parts))) for message in messages
+        ModelMessage(message.role, tuple(_replace(part, note) for part in message.parts))
+        for message in messages
     )
 
 
@@ -38,10 +41,10 @@ def _is_attachment(part: MessagePart) -> bool:
     return isinstance(part, ImagePart | DocumentPart)
 
 
-def _replace(part: MessagePart) -> MessagePart:
+def _replace(part: MessagePart, note: TextPart) -> MessagePart:
     if isinstance(part, ToolResult):
         shown: tuple[ContentPart, ...] = tuple(
-            LEFT_OUT if _is_attachment(one) else one for one in part.content
+            note if _is_attachment(one) else one for one in part.content
         )
         return structs.replace(part, content=shown)
-    return LEFT_OUT if _is_attachment(part) else part
+    return note if _is_attachment(part) else part

@@ -17,10 +17,11 @@ The system prompt and the prompt of the running turn are never touched, and a ca
 separated from its result. If that is not enough, the supplier refuses the request.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct, structs
 
+from agentd.agent.engines.native.attachments import leave_out_attachments
 from agentd.llm.conversation import (
     DocumentPart,
     ImagePart,
@@ -34,6 +35,9 @@ from agentd.llm.conversation import (
 )
 
 LEFT_OUT = "[This result was left out to save room. Use the tool again if it is needed.]"
+OLD_ATTACHMENT = TextPart("[An image or document was left out to save room. View it again.]")
+MOST_ATTACHED = 28_000_000
+"""Characters of all images and documents of a request: suppliers refuse one of 32 MB."""
 _IMAGE = 1500 * 4
 """Bytes that an image counts for: suppliers count its pixels, not its bytes."""
 _DOCUMENT = 100_000 * 4
@@ -81,6 +85,32 @@ def trim(transcript: TurnTranscript, room: int) -> TurnTranscript:
         messages = transcript.messages[:first] + transcript.messages[end:]
         transcript = TurnTranscript(messages, transcript.prompt)
     return _replace_results(transcript, room, range(len(transcript.messages)))
+
+
+def leave_out_old_attachments(transcript: TurnTranscript) -> TurnTranscript:
+    """Leave out the oldest images and documents where all together are too large to be sent.
+
+    Half of what is allowed stays, so that the beginning stays the same for some steps. Those of
+    the running turn's prompt stay in any case.
+    """
+    sizes = [len(part.data) for part in _iter_attachments(transcript.messages)]
+    excess = sum(sizes) - MOST_ATTACHED // 2
+    if sum(sizes) <= MOST_ATTACHED:
+        return transcript
+    messages = list(transcript.messages)
+    for index, message in enumerate(messages):
+        if excess > 0 and index != transcript.prompt:
+            (messages[index],) = leave_out_attachments((message,), OLD_ATTACHMENT)
+            excess -= sum(len(part.data) for part in _iter_attachments((message,)))
+    return TurnTranscript(tuple(messages), transcript.prompt)
+
+
+def _iter_attachments(messages: Iterable[ModelMessage]) -> Iterator[ImagePart | DocumentPart]:
+    for message in messages:
+        for part in message.parts:
+            for one in part.content if isinstance(part, ToolResult) else (part,):
+                if isinstance(one, ImagePart | DocumentPart):
+                    yield one
 
 
 def cut_results(results: Sequence[ToolResult], room: int) -> tuple[ToolResult, ...]:

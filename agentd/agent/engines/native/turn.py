@@ -18,7 +18,13 @@ from agentd.agent.engines.native.compaction import (
 )
 from agentd.agent.engines.native.supplier import Extra
 from agentd.agent.engines.native.tool_calls import AnyUse, InvalidToolCall, is_parallel
-from agentd.agent.engines.native.trimming import TurnTranscript, cut_results, measure, trim
+from agentd.agent.engines.native.trimming import (
+    TurnTranscript,
+    cut_results,
+    leave_out_old_attachments,
+    measure,
+    trim,
+)
 from agentd.agent.mcp_servers.turn_tools import McpTools
 from agentd.llm.conversation import (
     Conversation,
@@ -126,7 +132,7 @@ class NativeTurn:
 
     def build_conversation(self) -> Conversation:
         """Return the next request to the model, trimmed to its context."""
-        self.transcript = trim(self.transcript, self._room)
+        self.transcript = trim(leave_out_old_attachments(self.transcript), self._room)
         self._asked = measure(self.transcript.messages) + self._fixed
         return self._encode(self.transcript.messages)
 
@@ -147,7 +153,8 @@ class NativeTurn:
 
     def build_summary_request(self) -> Conversation:
         """Return the request for a summary of the conversation."""
-        messages = ask_for_summary(trim(self.transcript, self._room))
+        transcript = leave_out_old_attachments(self.transcript)
+        messages = ask_for_summary(trim(transcript, self._room))
         self._asked = measure(messages) + self._fixed
         request = self._encode(messages)
         return structs.replace(

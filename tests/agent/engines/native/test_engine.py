@@ -20,6 +20,7 @@ from agentd.agent.engine import (
     TurnRequest,
     UsageReported,
 )
+from agentd.agent.engines.native import trimming
 from agentd.agent.engines.native.attachments import LEFT_OUT
 from agentd.agent.engines.native.job import TimedApprover
 from agentd.agent.engines.native.supplier import MOST_TRIMS
@@ -585,6 +586,19 @@ def test_an_image_of_the_workspace_is_shown_to_the_model(scene, root, supplier):
     told = scene.run()
     assert list_used_tools(told) == [("view_file", "image, 17 bytes")]
     assert '"media_type": "image/png"' in json.dumps(supplier.requests[1].turns)
+
+
+def test_old_images_are_left_out_before_a_request_is_too_large(scene, root, supplier, monkeypatch):
+    image = b"\x89PNG\r\n\x1a\n" + bytes(100)
+    data = base64.b64encode(image).decode()
+    monkeypatch.setattr(trimming, "MOST_ATTACHED", 4 * len(data))
+    scene.dialect = "anthropic"
+    (root / "shot.png").write_bytes(image)
+    supplier.script(*[Call("view_file", {"path": "shot.png"})] * 6, Say("Seen."))
+    assert read_replies(scene.run()) == ["Seen."]
+    shown = [json.dumps(request.body).count(data) for request in supplier.requests]
+    assert shown == [0, 1, 2, 3, 4, 2, 3]
+    assert trimming.OLD_ATTACHMENT.text in json.dumps(supplier.requests[-1].body)
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)

@@ -5,12 +5,21 @@ from hypothesis import strategies as st
 
 from agentd.agent.engines.native.trimming import (
     LEFT_OUT,
+    OLD_ATTACHMENT,
     TurnTranscript,
     cut_results,
+    leave_out_old_attachments,
     measure,
     trim,
 )
-from agentd.llm.conversation import ModelMessage, TextPart, ToolCall, ToolResult
+from agentd.llm.conversation import (
+    DocumentPart,
+    ImagePart,
+    ModelMessage,
+    TextPart,
+    ToolCall,
+    ToolResult,
+)
 from agentd.llm.dialects.message_order import normalize_messages
 
 
@@ -147,6 +156,30 @@ def test_old_results_go_before_exchanges_and_the_latest_results_last():
         "Looking.",
         LEFT_OUT,
     ]
+
+
+def test_the_oldest_images_are_left_out_where_all_are_too_large_to_be_sent():
+    picture = ImagePart("image/png", "x" * 4_000_000)
+    document = DocumentPart(data="y" * 6_000_000, name="a.pdf")
+    steps = [
+        message
+        for number in range(5)
+        for message in (
+            ModelMessage("assistant", (ToolCall(f"c{number}", "view_file", "{}"),)),
+            ModelMessage("user", (ToolResult(f"c{number}", (TextPart("a.png"), picture)),)),
+        )
+    ]
+    prompt = ModelMessage("user", (TextPart("Look."), document))
+    transcript = TurnTranscript((prompt, *steps), 0)
+    assert leave_out_old_attachments(transcript) is transcript  # 26 of 28 MB
+    longer = TurnTranscript((make_message("user", "x"), steps[-1], *transcript.messages), 2)
+    shown = leave_out_old_attachments(longer).messages
+    assert shown[2] == prompt
+    assert [picture in message.parts[0].content for message in (shown[1], *shown[4::2])] == [
+        *[False] * 4,
+        *[True] * 2,
+    ]
+    assert shown[1].parts[0].content == (TextPart("a.png"), OLD_ATTACHMENT)
 
 
 def make_results(*texts: str) -> list[ToolResult]:
