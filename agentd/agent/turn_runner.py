@@ -167,10 +167,10 @@ class TurnRunner:
                 step = await coming
             except StopAsyncIteration:
                 return
+            if self._turn.ends_at(step):
+                await self._end_engine(progress, place)
             try:
                 self._update_status(step)
-                if self._turn.ends_at(step):
-                    await self._end_engine(progress, place)
                 await self.apply(self._turn.handle(step), None if _is_stopped() else place)
             except asyncio.CancelledError as stop:
                 coming = progress.athrow(stop)
