@@ -15,13 +15,14 @@ from agentd.agent.engine import (
     Engine,
     EngineEvent,
     EngineStarted,
+    EngineStateSaved,
     ModesListed,
     OccupySlot,
-    ReplyDelta,
-    ThinkingProgress,
+    ReplyCompleted,
     ToolStarted,
     ToolUsed,
     TurnRequest,
+    UsageReported,
     UsageWindowsReported,
 )
 from agentd.agent.reset_time import parse_reset_time
@@ -182,12 +183,17 @@ class TurnRunner:
     async def _end_engine(
         self, progress: AsyncGenerator[EngineEvent, None], place: OccupySlot
     ) -> None:
-        """End an engine that would go on, and record what it still reports, such as its usage."""
+        """End an engine that would go on, and record what it used and which of its tools ended.
+
+        Its reply stays as far as it was shown: the whole one may be the endless one.
+        """
         coming: Awaitable[EngineEvent] = progress.athrow(asyncio.CancelledError())
         try:
             while True:
                 step = await coming
-                if not isinstance(step, ReplyDelta | ThinkingProgress | ToolStarted):
+                if isinstance(step, ReplyCompleted):
+                    step = UsageReported(step.usage, step.cost, step.engine_state)
+                if isinstance(step, UsageReported | EngineStateSaved | ToolUsed):
                     await self.apply(self._turn.handle(step), place)
                 coming = anext(progress)
         except StopAsyncIteration:
