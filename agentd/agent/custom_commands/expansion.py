@@ -67,7 +67,7 @@ class CommandEngine:
         self._find = find
         self._server_prompts = server_prompts
         self._expanded: dict[int, tuple[int, str]] = {}
-        """By chat a prompt whose turn a limit ended, and what its command expanded to."""
+        """By chat: the message whose turn ended at a rate limit, and the prompt it expanded to."""
 
     def run(self, assignment: TurnRequest, approver: Approver) -> AsyncGenerator[EngineEvent, None]:
         """Run one prompt, expanded if it calls a command; see ``Engine``."""

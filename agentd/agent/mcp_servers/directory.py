@@ -116,8 +116,8 @@ class McpDirectory:
         """Return the servers that an engine gets, and those that lack something, with what.
 
         A person is asked about new ones of the folder's ``.mcp.json``, if there is an approver.
-        While ``mcp.yml`` was never valid, it is itself among those that lack something, and there
-        are none of ``.mcp.json``, which it may exclude.
+        While ``mcp.yml`` was never valid, it is reported like a server that cannot be used, and
+        those of ``.mcp.json``, which it may exclude, are left out.
         """
         await self.file.ensure_current()
         settings = self.file.current

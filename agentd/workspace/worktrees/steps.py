@@ -25,7 +25,7 @@ _LONGEST_PROBLEM = 5000
 
 
 class WorktreeSteps:
-    """What is done with the work trees of chats; ``generation`` marks programs started for them."""
+    """Makes, commits and removes work trees; ``generation`` marks the programs started for them."""
 
     def __init__(
         self,

@@ -67,7 +67,7 @@ class Attempt:
 
     @property
     def usage(self) -> Usage:
-        """What it used; of a reply that broke off it may have to be estimated.
+        """The tokens of the request, estimated where its reply broke off before they were told.
 
         Suppliers report it at the end, and before that at most the input and the first token of
         the output. Without any response nothing was used.
