@@ -21,6 +21,9 @@ MAX_HEAD_BYTES = 64 * 1024
 _HEAD_END = re.compile(rb"\r?\n\r?\n")
 """The end of a head; a bare line feed ends a line, too (RFC 9112, section 2.2)."""
 
+_BEGIN = re.compile(rb"[\r\n]*+(?:[!#$%&'*+\-.^_`|~0-9A-Za-z]|\Z)")
+"""What a request may begin with, as far as it has arrived."""
+
 _LINE = (
     r"([!#$%&'*+\-.^_`|~0-9A-Za-z]++):"  # a token (RFC 9110, section 5.6.2)
     r"[ \t]*+([^\x00-\x08\x0a-\x1f\x7f]*+)\r?\n"  # what a value may hold (section 5.5)
@@ -297,6 +300,9 @@ class RequestParser:
                 else TargetTooLong("the target is too long")
             )
         if end is None:
+            if not self._searched and not _BEGIN.match(self._buffer):
+                # Such as a client that speaks TLS: it would wait for an answer, and never end a line.
+                raise HTTPInputError("it does not begin with a method")
             self._searched = size
             return None
         head = parse_head(bytes(self._buffer[:size]))

@@ -350,6 +350,21 @@ def test_a_head_that_is_too_long_is_refused(
         parser.next_event()
 
 
+@pytest.mark.parametrize("data", [b"\x16\x03\x01\x02", b"\r\n\x16", b" GET /", b"\0", b"{"])
+def test_bytes_that_begin_no_request_are_refused_before_more_comes(data: bytes) -> None:
+    parser = RequestParser()
+    parser.feed(data)
+    with pytest.raises(HTTPInputError):
+        parser.next_event()
+
+
+@pytest.mark.parametrize("data", [b"\r", b"\r\n", b"G", b"\r\nPOST /"])
+def test_what_may_become_a_request_waits_for_more(data: bytes) -> None:
+    parser = RequestParser()
+    parser.feed(data)
+    assert parser.next_event() is None
+
+
 @pytest.mark.parametrize("end", [b"\r\n\r\n", b"\n\n", b"\r\n\n", b"\n\r\n"])
 def test_a_line_may_end_without_a_carriage_return(end: bytes) -> None:
     parser = RequestParser()
