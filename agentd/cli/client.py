@@ -274,6 +274,11 @@ def make_unreachable_error(url: str, cause: Exception) -> Unavailable:
             f"the certificate of {url} is not trusted: {cause.verify_message}",
             "Have this machine trust its authority, or name that file in SSL_CERT_FILE.",
         )
+    if isinstance(cause, ssl.SSLError):
+        return Unavailable(
+            f"what answers at {url} does not speak TLS, or not as this machine does",
+            "If it is an agentd without TLS, give its URL with http://.",
+        )
     return Unavailable(f"no agentd answers at {url}", "Start one with: agentd serve")
 
 

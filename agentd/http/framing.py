@@ -301,7 +301,7 @@ class RequestParser:
             )
         if end is None:
             if not self._searched and not _BEGIN.match(self._buffer):
-                # Such as a client that speaks TLS: it would wait for an answer, and never end a line.
+                # Such as a client that speaks TLS: it sends no more before it has an answer.
                 raise HTTPInputError("it does not begin with a method")
             self._searched = size
             return None

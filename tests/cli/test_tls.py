@@ -43,6 +43,11 @@ def daemon(serve: Serve, files: dict[str, str]) -> Serving:
     return serve(tls={"certificate": files["certificate"], "key": files["key"]})
 
 
+@pytest.fixture
+def daemon_without_tls(serve: Serve) -> Serving:
+    return serve()
+
+
 class Browser:
     """Speaks https to the daemon, and trusts the authority alone."""
 
@@ -149,6 +154,20 @@ def test_a_command_reaches_a_daemon_by_https_if_this_machine_trusts_it(
     assert (code, told.out) == (1, "")
     assert f"the certificate of {url} is not trusted: " in told.err
     assert "SSL_CERT_FILE" in told.err
+
+
+def test_a_command_tells_at_once_that_a_daemon_speaks_no_tls(
+    daemon_without_tls: Serving,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert daemon_without_tls._running
+    url = daemon_without_tls._running.public_url.replace("http://", "https://")
+    monkeypatch.setenv("AGENTD_KEY", KEY)
+    assert main(["ask", "hello", "--url", url]) == 1
+    told = capsys.readouterr().err
+    assert f"what answers at {url} does not speak TLS" in told
+    assert "http://" in told
 
 
 def test_large_bodies_pass_both_ways(daemon: Serving, browser: Browser) -> None:
