@@ -212,6 +212,25 @@ def test_a_dictation_that_ends_by_its_greatest_length_is_written_down(
     expect(page.locator(".toast")).to_have_count(0)
 
 
+def test_what_was_said_is_kept_until_it_is_written_down(
+    ada: Person, site: Serving, dictating: None
+) -> None:
+    ada.context.grant_permissions(["microphone"], origin=site.url)
+    page = ada.open(f"/{site.client().create_chat(title='Retried')}")
+    failed = {"status": 502, "json": {"code": "Upstream", "message": "It broke", "details": ""}}
+    page.route("**/transcribe?*", lambda route: route.fulfill(**failed), times=1)
+    bar = page.get_by_role("group", name="Dictation")
+    page.get_by_role("button", name="Dictate").click()
+    expect(bar).to_contain_text(re.compile(r"Listening (?!0:00)\d"))
+    bar.get_by_role("button", name="Done").click()
+    expect(page.locator(".toast")).to_contain_text("It broke")
+    expect(bar).to_contain_text("not written down yet")
+    expect(bar.get_by_role("button", name="Retry")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(find_prompt_box(page)).to_have_value("heard True words")
+    expect(bar).to_have_count(0)
+
+
 def test_why_one_cannot_dictate_is_told(ada: Person, site: Serving, dictating: None) -> None:
     page = ada.open(f"/{site.client().create_chat(title='Silent')}")
     page.evaluate(

@@ -16,6 +16,8 @@ const RATE = 16_000;
 const LEAST = 0.2;
 const HEAD = 44;
 
+/** @typedef {import("../core/signals.js").Signal<"asking" | "listening" | "writing" | "failed">} Stage */
+
 /**
  * Record until it is said to be enough, and give what was said to `insert`.
  * @param {HTMLElement} holder what shows how it stands
@@ -25,28 +27,56 @@ const HEAD = 44;
 export async function dictate(holder, insert, left) {
   const abort = new AbortController();
   left.addEventListener("abort", () => abort.abort());
-  const stage = signal(/** @type {"asking" | "listening" | "writing"} */ ("asking"));
+  const stage = /** @type {Stage} */ (signal("asking"));
   let finish = () => {};
   const [node, end] = detached(() => bar(stage, () => finish(), () => abort.abort()));
   holder.append(node);
+  /** @param {"listening" | "failed"} next @param {() => void} go what the button that it offers does */
+  const offer = (next, go) => {
+    finish = go;
+    stage.value = next;
+    setTimeout(() => /** @type {HTMLElement | null} */ (node.querySelector(".go"))?.focus());
+  };
   try {
-    const { engine, seconds } = await findEngine(abort.signal);
-    const audio = await record(abort.signal, seconds, (stop) => {
-      finish = stop;
-      stage.value = "listening";
-      setTimeout(() => /** @type {HTMLElement | null} */ (node.querySelector(".done"))?.focus());
-    });
+    const { seconds } = await findEngine(abort.signal);
+    const audio = await record(abort.signal, seconds, (stop) => offer("listening", stop));
     stage.value = "writing";
     const wav = await toWav(audio, seconds);
     if (wav.size < HEAD + 2 * RATE * LEAST) throw new ApiError(0, "silence", "Nothing was recorded");
-    const heard = await call("POST", "/api/speechrecognition/transcribe", { query: { engine }, form: wav, signal: abort.signal });
-    if (heard.text.trim()) insert(heard.text.trim());
+    let said = await transcribe(wav, abort.signal);
+    while (said === null) { // what was said is not lost with the first try
+      await new Promise((resolve, reject) => {
+        abort.signal.addEventListener("abort", () => reject(abort.signal.reason));
+        offer("failed", () => resolve(undefined));
+      });
+      stage.value = "writing";
+      said = await transcribe(wav, abort.signal);
+    }
+    if (said) insert(said);
     else toast("Nothing was understood");
   } catch (error) {
     if (!abort.signal.aborted) toastError(error instanceof DOMException ? describe(error) : error);
   } finally {
     end();
     node.remove();
+  }
+}
+
+/**
+ * Return what was said; null if that failed, which is told then.
+ * @param {Blob} wav
+ * @param {AbortSignal} abort
+ * @returns {Promise<string | null>}
+ */
+async function transcribe(wav, abort) {
+  try {
+    const { engine } = await findEngine(abort); // anew each time: after a failure, another may have been chosen
+    const heard = await call("POST", "/api/speechrecognition/transcribe", { query: { engine }, form: wav, signal: abort });
+    return heard.text.trim();
+  } catch (error) {
+    if (abort.aborted) throw error;
+    toastError(error);
+    return null;
   }
 }
 
@@ -147,7 +177,7 @@ function describe(error) {
 }
 
 /**
- * @param {import("../core/signals.js").Signal<"asking" | "listening" | "writing">} stage
+ * @param {Stage} stage
  * @param {() => void} finish
  * @param {() => void} cancel
  */
@@ -157,6 +187,7 @@ function bar(stage, finish, cancel) {
   const told = () => {
     if (stage.value === "asking") return "Waits for the microphone…";
     if (stage.value === "writing") return "Writing down what was said…";
+    if (stage.value === "failed") return "What was said is not written down yet";
     since ||= tick.peek();
     return `Listening ${countdown(Math.max(0, tick.value - since))}`;
   };
@@ -165,7 +196,8 @@ function bar(stage, finish, cancel) {
     el("span", { class: "grow", "aria-hidden": "true" }, told),
     el("span", { class: "hidden", role: "status" }, () => (stage.value === "listening" ? "Listening" : told())),
     el("button", { class: "btn plain small", onclick: cancel }, "Cancel"),
-    () => (stage.value === "listening" ? el("button", { class: "btn small done", onclick: finish }, "Done") : null));
+    () => (stage.value === "listening" || stage.value === "failed"
+      ? el("button", { class: "btn small go", onclick: finish }, stage.value === "listening" ? "Done" : "Retry") : null));
   node.addEventListener("keydown", (event) => {
     if (event.key !== "Escape") return;
     event.preventDefault();
