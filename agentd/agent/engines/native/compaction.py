@@ -6,8 +6,11 @@ with the latest steps of the turn, which leave room for others; all else is drop
 ``trimming`` for what is done where no summary can be had.
 """
 
+from collections.abc import Iterator
+from typing import Literal
+
 from agentd.agent.engines.native.trimming import TurnTranscript, measure
-from agentd.llm.conversation import MessagePart, ModelMessage, TextPart
+from agentd.llm.conversation import DialectName, MessagePart, ModelMessage, TextPart
 
 _FULL = 0.85
 """The share of the room for a conversation at which it is summed up."""
@@ -33,6 +36,17 @@ def is_worth_summary(transcript: TurnTranscript, room: int) -> bool:
     """Return whether a conversation is full, and of more than its prompt; ``room`` in bytes."""
     size = measure(transcript.messages)
     return size > room * _FULL and size - _measure_prompt(transcript) > room * _TAIL
+
+
+def choose_summary_tools(dialect: DialectName) -> Iterator[Literal["auto", "none"]]:
+    """Yield whether tools may be called in the request for a summary, and in a second one.
+
+    Anthropic's cache of the messages holds for one choice alone: a whole context would be paid in
+    full. So its models are first only told not to call any, and forbidden to if they did.
+    """
+    if dialect == "anthropic":
+        yield "auto"
+    yield "none"
 
 
 def ask_for_summary(transcript: TurnTranscript) -> tuple[ModelMessage, ...]:

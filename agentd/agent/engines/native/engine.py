@@ -12,6 +12,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing
+from typing import Literal
 
 from msgspec import structs
 
@@ -26,6 +27,7 @@ from agentd.agent.engine import (
     TurnRequest,
     UsageReported,
 )
+from agentd.agent.engines.native.compaction import choose_summary_tools
 from agentd.agent.engines.native.job import NativeJob, TimedApprover, TranscriptKeeper
 from agentd.agent.engines.native.model_client import Attempt, ModelClient
 from agentd.agent.engines.native.opening import open_conversation, render_process_news
@@ -289,7 +291,22 @@ class NativeEngine:
     async def _compact(self, job: NativeJob) -> AsyncGenerator[EngineEvent, None]:
         """Let the model sum up the conversation; where it cannot, leave it as it is."""
         yield ToolStarted(COMPACT, _FULL)
-        conversation = job.turn.build_summary_request()
+        summary = ""
+        for tool_choice in choose_summary_tools(job.access.dialect):
+            attempt = await self._ask_for_summary(job, tool_choice)
+            if (used := attempt.usage) != NO_USAGE:
+                yield UsageReported(used, job.add_cost(used, attempt.draft.searches))
+            if attempt.problem or not attempt.draft.calls:
+                summary = "" if attempt.problem else attempt.draft.text.strip()
+                break
+        job.sum_up(summary)
+        await job.save()
+        yield ToolUsed(COMPACT, _FULL, sanitize(summary) or _NO_SUMMARY, ok=bool(summary))
+
+    async def _ask_for_summary(
+        self, job: NativeJob, tool_choice: Literal["auto", "none"]
+    ) -> Attempt:
+        conversation = job.turn.build_summary_request(tool_choice)
         attempt = Attempt(job.turn.asked_tokens, own=False)
         job.asking.append(attempt)
         sending = self._client.send(
@@ -299,12 +316,7 @@ class NativeEngine:
             async for _ in words:
                 pass
         job.asking.remove(attempt)
-        summary = "" if attempt.problem else attempt.draft.text.strip()
-        job.sum_up(summary)
-        if (used := attempt.usage) != NO_USAGE:
-            yield UsageReported(used, job.add_cost(used))
-        await job.save()
-        yield ToolUsed(COMPACT, _FULL, sanitize(summary) or _NO_SUMMARY, ok=bool(summary))
+        return attempt
 
 
 async def _is_sent_back(job: NativeJob) -> bool:

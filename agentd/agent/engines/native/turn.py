@@ -5,6 +5,7 @@ Pure: it takes replies and tool results, and returns the next request.
 
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
+from typing import Literal
 
 import msgspec
 from msgspec import Struct, structs
@@ -151,14 +152,14 @@ class NativeTurn:
             asked.add("images")
         return frozenset(asked - self.left_out)
 
-    def build_summary_request(self) -> Conversation:
+    def build_summary_request(self, tool_choice: Literal["auto", "none"]) -> Conversation:
         """Return the request for a summary of the conversation."""
         transcript = leave_out_old_attachments(self.transcript)
         messages = ask_for_summary(trim(transcript, self._room))
         self._asked = measure(messages) + self._fixed
         request = self._encode(messages)
         return structs.replace(
-            request, tool_choice="none", response_format=None, keep_thinking=False
+            request, tool_choice=tool_choice, response_format=None, keep_thinking=False
         )
 
     def sum_up(self, summary: str) -> None:

@@ -200,6 +200,28 @@ def test_a_full_context_is_summed_up_and_the_summary_goes_on(scene, supplier):
     assert follow_up.startswith(json.dumps(after.turns)[:-1])
 
 
+@pytest.mark.parametrize("calls", [False, True])
+def test_anthropic_is_asked_for_a_summary_so_that_its_cache_of_the_messages_holds(
+    scene, supplier, calls
+):
+    scene.dialect = "anthropic"
+    (scene.root / "long.txt").write_text("".join(f"{'w' * 90} {n}\n" for n in range(400)))
+    read = Call("read_file", {"path": "long.txt"})
+    asked = Answer((read,), usage=None)
+    called = [Answer((Say("I look."), read), usage=Tokens(input=700, output=20))] if calls else []
+    supplier.script(asked, asked, *called, Say("A summary."), Say("Done."))
+    told = scene.run("Read it well.", context=32_000, message=1)
+    assert read_replies(told) == ["Done."]
+    assert (COMPACT, "A summary.") in list_used_tools(told)
+    before, summary, *later = (request.body for request in supplier.requests[1:])
+    prefix = json.dumps(drop_cache_marks(before["messages"]))[:-2]
+    assert json.dumps(drop_cache_marks(summary["messages"])).startswith(prefix)
+    assert {**summary, "messages": None} == {**before, "messages": None}
+    assert [one.get("tool_choice") for one in later] == [{"type": "none"}] * calls + [None]
+    spent = [one.usage.output for one in told if isinstance(one, UsageReported)]
+    assert (20 in spent) == calls, "also what did not help is paid"
+
+
 def test_where_no_summary_can_be_had_the_oldest_results_are_left_out(scene, supplier):
     (scene.root / "long.txt").write_text("".join(f"{'w' * 90} {n}\n" for n in range(400)))
     read = [Answer((Call("read_file", {"path": "long.txt"}),), usage=None) for _ in range(2)]
