@@ -290,3 +290,68 @@ def test_words_that_are_joined_are_split_again(call: Call, words: list[str]) -> 
 def test_a_quotation_mark_that_is_not_closed_is_an_error(call: Call, line: str) -> None:
     with pytest.raises(Error, match="not closed"):
         call("./settings/command_line.js", "splitWords", line)
+
+
+@pytest.fixture
+def follower(browser: Browser, site: Serving) -> Page:
+    """A page whose clock stands still; ``soon()`` has ``reads`` grow, ``answer()`` ends a read."""
+    page = Person(browser.new_context(service_workers="block"), site.url).open("/login")
+    page.clock.install(time=0)
+    page.clock.pause_at(60_000)
+    page.evaluate(
+        """async () => {
+          const main = document.querySelector('script[src]').src;
+          const { readSoon } = await import(new URL('./workspace/follow.js', main).href);
+          const { detached } = await import(new URL('./core/signals.js', main).href);
+          window.reads = 0;
+          const read = () => new Promise((resolve) => { reads++; window.answer = resolve; });
+          const make = () => { window.soon = readSoon(read); return document.createElement('p'); };
+          window.end = detached(make)[1];
+        }"""
+    )
+    return page
+
+
+def pass_time(page: Page, milliseconds: int, per_call: int = 0) -> int:
+    """Let time pass, with an event after each ``per_call`` of it; return how often was read."""
+    step = per_call or milliseconds
+    for _ in range(milliseconds // step):
+        if per_call:
+            page.evaluate("soon()")
+        page.clock.run_for(step)
+    return int(page.evaluate("reads"))
+
+
+def test_after_a_burst_of_events_is_read_once(follower: Page) -> None:
+    assert pass_time(follower, 1000, per_call=100) == 0
+    assert pass_time(follower, 400) == 1
+    assert pass_time(follower, 60_000) == 1
+
+
+def test_a_read_is_not_put_off_by_events_that_never_pause(follower: Page) -> None:
+    assert pass_time(follower, 3000, per_call=100) == 1
+    follower.evaluate("answer()")
+    assert pass_time(follower, 3000, per_call=100) == 2
+
+
+def test_what_is_heard_during_a_read_is_read_after_it(follower: Page) -> None:
+    follower.evaluate("soon()")
+    assert pass_time(follower, 400) == 1
+    assert pass_time(follower, 5000, per_call=100) == 1, "it is not answered yet"
+    follower.evaluate("answer()")
+    assert pass_time(follower, 400) == 2
+
+
+def test_a_read_that_is_never_answered_does_not_keep_the_next_waiting_for_ever(
+    follower: Page,
+) -> None:
+    follower.evaluate("soon()")
+    assert pass_time(follower, 400) == 1
+    follower.evaluate("soon()")
+    assert pass_time(follower, 11_000) == 2
+
+
+def test_nothing_is_read_for_what_is_no_longer_there(follower: Page) -> None:
+    follower.evaluate("soon()")
+    follower.evaluate("end()")
+    assert pass_time(follower, 5000, per_call=100) == 0

@@ -103,7 +103,7 @@ function folderList(folder, file) {
         : null),
       told.truncated ? el("p", { class: "nothing" }, "Not all entries are listed.") : null);
   });
-  onFilesChange(() => void reload());
+  onFilesChange(reload);
   return node;
 }
 
@@ -166,7 +166,7 @@ function fileView(path) {
         href: link(`/workspace/history?path=${encodeURIComponent(path)}`) },
         icon("history"), el("span", { class: "not-phone" }, "History"))),
     content(told, path, lines)));
-  onFilesChange(() => void reload());
+  onFilesChange(reload);
   return node;
 }
 

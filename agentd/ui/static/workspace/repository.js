@@ -86,7 +86,7 @@ export function followRepository() {
     }
   }
 
-  onFilesChange(() => void reload());
+  onFilesChange(reload);
   onEnd(() => reads++);
   void reload();
   return { status, error, counts, version, reload, move };

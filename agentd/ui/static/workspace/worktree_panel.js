@@ -11,13 +11,11 @@ import { menuButton } from "../parts/menu.js";
 import { toast } from "../parts/toast.js";
 import { splitPath } from "./changed_files.js";
 import { commentOn } from "./comments.js";
+import { readSoon } from "./follow.js";
 
 /** @typedef {import("../api.d.ts").WorktreeView} Worktree */
 /** @typedef {import("../parts/diff.js").FileDiff} FileDiff */
 /** @typedef {{ tree: Worktree, diff: string, truncated: boolean }} Seen */
-
-/** How long a burst of events may last before it is read again. */
-const SETTLE = 400;
 
 /**
  * @param {import("../agent/chat_data.js").ChatData} chat
@@ -133,18 +131,11 @@ export function worktreePanel(chat, insert) {
       throw error;
     }
   }, show);
-  void seen.reload();
 
-  /** @type {ReturnType<typeof setTimeout> | undefined} */
-  let timer;
-  const soon = () => {
-    clearTimeout(timer);
-    timer = setTimeout(() => void seen.reload(), SETTLE);
-  };
+  const soon = readSoon(seen.reload);
   const ends = [live.on("gitUpdate", soon), live.on("chatUpdate", soon), live.on("messageUpdate", soon), live.onInterruption(soon)];
   addEventListener("focus", soon);
   onEnd(() => {
-    clearTimeout(timer);
     ends.forEach((end) => end());
     removeEventListener("focus", soon);
   });
