@@ -3,10 +3,12 @@
 import http.client
 import json
 import os
+import re
+import socket
 import ssl
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from types import MappingProxyType, TracebackType
 from typing import Any, Self
 from urllib.parse import SplitResult, quote, urlsplit
@@ -31,6 +33,8 @@ _SILENCE_SECONDS = 45.0
 _START_SECONDS = 3.0
 """The seconds to wait for a daemon that is just starting."""
 _CHUNK = 64 * 1024
+_PATH = re.compile("[!-~]*")
+"""What a path may consist of."""
 
 
 class Client(AbstractContextManager["Client"]):
@@ -39,7 +43,7 @@ class Client(AbstractContextManager["Client"]):
     def __init__(self, url: str, key: str) -> None:
         self._url = url
         self._key = key
-        self._connection = connect(url, _RESPONSE_SECONDS)
+        self._connection = DaemonConnection(url, _RESPONSE_SECONDS)
 
     def __exit__(
         self,
@@ -134,8 +138,7 @@ class Client(AbstractContextManager["Client"]):
         body = payload if payload is None or isinstance(payload, bytes) else json.dumps(payload)
         headers = {"X-API-Key": self._key, "Content-Type": "application/json", **headers}
         try:
-            self._connection.request(method, path, body, headers)
-            response = self._connection.getresponse()
+            response = self._connection.send(method, path, body, headers)
             content = _read_answer(response)
         except (OSError, http.client.HTTPException, ValueError) as error:
             raise make_unreachable_error(self._url, error) from error
@@ -156,11 +159,10 @@ class EventListener:
 
     def listen(self, url: str) -> Iterator[ServerSentEvent]:
         """Yield the events after the cursor. Raises ``Unavailable`` when the connection is lost."""
-        connection = connect(url, _SILENCE_SECONDS)
+        connection = DaemonConnection(url, _SILENCE_SECONDS)
         headers = {"X-API-Key": self._key} | ({"Last-Event-ID": self.cursor} if self.cursor else {})
         try:
-            connection.request("GET", f"/api/events{self._query}", headers=headers)
-            response = connection.getresponse()
+            response = connection.send("GET", f"/api/events{self._query}", None, headers)
             if response.status != 200:
                 _raise_for_status(response.status, _read_answer(response))
             if response.headers.get_content_type() != "text/event-stream":
@@ -178,12 +180,41 @@ class EventListener:
         raise Unavailable(f"{url} ended the connection")
 
 
-def connect(url: str, timeout: float) -> http.client.HTTPConnection:
-    """Return a connection to a daemon, over TLS where its URL says https; it is not opened yet."""
-    address = _parse_url(url)
-    if address.scheme == "https":
-        return http.client.HTTPSConnection(address.hostname or "", address.port, timeout=timeout)
-    return http.client.HTTPConnection(address.hostname or "", address.port, timeout=timeout)
+class DaemonConnection:
+    """A connection to the daemon at a URL, over TLS where it says https.
+
+    The URL may have a path, below which a reverse proxy passes on what the daemon is asked. It is
+    opened with the first request. Raises ``BadRequest`` for what is no such URL.
+    """
+
+    def __init__(self, url: str, timeout: float) -> None:
+        address = _parse_url(url)
+        self._url = url
+        self._base = address.path.rstrip("/")
+        is_tls = address.scheme == "https"
+        protocol = http.client.HTTPSConnection if is_tls else http.client.HTTPConnection
+        self._connection = protocol(address.hostname or "", address.port, timeout=timeout)
+
+    def send(
+        self, method: str, path: str, body: str | bytes | None, headers: Mapping[str, str]
+    ) -> http.client.HTTPResponse:
+        """Send a request and return the response. Raises ``Unavailable`` if there is none."""
+        try:
+            self._connection.request(method, self._base + path, body, headers)
+            return self._connection.getresponse()
+        except (OSError, http.client.HTTPException, AttributeError) as error:
+            # AttributeError: another thread hung up, and http.client did not expect that.
+            raise make_unreachable_error(self._url, error) from error
+
+    def hang_up(self) -> None:
+        """End what another thread waits for; closing alone would not wake it."""
+        if self._connection.sock:
+            with suppress(OSError):
+                self._connection.sock.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """Close the connection; another request opens it again."""
+        self._connection.close()
 
 
 def _parse_url(url: str) -> SplitResult:
@@ -193,6 +224,8 @@ def _parse_url(url: str) -> SplitResult:
         address = urlsplit(url)
         if address.scheme not in ("http", "https"):
             wrong = "it does not begin with http:// or https://"
+        elif not _PATH.fullmatch(address.path):
+            wrong = "its path has a character that no URL has"
         elif address.hostname and address.port != 0:  # parsed only now
             return address
     except ValueError:

@@ -7,7 +7,6 @@ When the daemon was restarted, the client's session is begun anew without its no
 import argparse
 import http.client
 import json
-import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -17,9 +16,8 @@ from typing import Any, BinaryIO
 
 from agentd.cli.client import (
     KEY_VARIABLE,
-    connect,
+    DaemonConnection,
     find_daemon_url,
-    make_unreachable_error,
     read_key_file,
     require_key,
 )
@@ -99,7 +97,7 @@ class McpBridge:
         """The client's first request, to begin another session with."""
         self._subscribed: dict[str, None] = {}
         self._running: dict[threading.Thread, None] = {}
-        self._connections: dict[object, http.client.HTTPConnection | None] = {}
+        self._connections: dict[object, DaemonConnection | None] = {}
         """The connections of the requests that are not answered yet, by the request's id."""
         self._is_listening = False
 
@@ -151,9 +149,8 @@ class McpBridge:
         params = message.get("params")
         number = params.get("requestId") if isinstance(params, dict) else None
         connection = self._connections.pop(number, None)
-        if connection and connection.sock:
-            with suppress(OSError):  # closing alone would not wake the thread that reads
-                connection.sock.shutdown(socket.SHUT_RDWR)
+        if connection:
+            connection.hang_up()
 
     def _exchange(self, message: Message) -> None:
         """Send a message and write what answers it; an error, too, where one is expected."""
@@ -249,21 +246,16 @@ class McpBridge:
             with suppress(AgentdError), closing(self._connect()) as connection:
                 self._request(connection, "DELETE", None).read()
 
-    def _connect(self) -> http.client.HTTPConnection:
-        return connect(self._find_url(), SILENCE_SECONDS)
+    def _connect(self) -> DaemonConnection:
+        return DaemonConnection(self._find_url(), SILENCE_SECONDS)
 
     def _request(
-        self, connection: http.client.HTTPConnection, method: str, message: Message | None
+        self, connection: DaemonConnection, method: str, message: Message | None
     ) -> http.client.HTTPResponse:
         body = None if message is None else json.dumps(message).encode()
         if message and message.get("method") in ("resources/subscribe", "resources/unsubscribe"):
             self._note_subscription(message)
-        try:
-            connection.request(method, "/mcp", body, self._list_headers(message))
-            return connection.getresponse()
-        except (OSError, http.client.HTTPException, AttributeError) as error:
-            address = f"{connection.host}:{connection.port}"
-            raise make_unreachable_error(address, error) from error
+        return connection.send(method, "/mcp", body, self._list_headers(message))
 
     def _note_subscription(self, message: Message) -> None:
         uri = message.get("params", {}).get("uri")

@@ -49,7 +49,9 @@ def add_json_option(parser: argparse.ArgumentParser, help_text: str = "print JSO
 def add_url_option(parser: argparse.ArgumentParser) -> None:
     """Add ``--url``, for commands that call a running daemon."""
     parser.add_argument(
-        "--url", default="", help="the daemon's URL; default: from the state folder"
+        "--url",
+        default="",
+        help="the daemon's URL, with its path if it has one; default: from the state folder",
     )
 
 

@@ -8,6 +8,9 @@ from threading import Thread
 import pytest
 
 from agentd.cli.main import FAILED, USAGE, main
+from tests.support.daemon import KEY
+from tests.support.fixtures import Serve
+from tests.support.reverse_proxy import reverse_proxy
 
 
 @contextmanager
@@ -58,6 +61,31 @@ def test_another_program_at_the_address_is_told_as_no_agentd(
     with _serve(status, body) as url:
         assert main([words[0], "--url", url, *words[1:]]) == FAILED
     assert capsys.readouterr().err.startswith(f"agentd: no agentd answers at {url}\n")
+
+
+@pytest.fixture
+def proxied(serve: Serve) -> Iterator[str]:
+    """The URL of a daemon behind a reverse proxy, below a path."""
+    with reverse_proxy(serve().port) as url:
+        yield url
+
+
+@pytest.mark.parametrize("end", ["", "/"])
+def test_a_daemon_below_a_path_of_a_reverse_proxy_is_reached(
+    end: str, proxied: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("AGENTD_KEY", KEY)
+    assert main(["ask", "hello", "--url", f"{proxied}{end}"]) == 0
+    assert "hello" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("path", ["/\u00fc", "/ ", "/\x00"])
+def test_a_url_whose_path_no_request_can_have_is_wrong_usage(
+    path: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("AGENTD_KEY", KEY)
+    assert main(["ask", "hello", "--url", f"http://127.0.0.1:1{path}x"]) == USAGE
+    assert "is not the URL of a daemon" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("url", ["127.0.0.1:8750", "localhost:8750", "localhost", "//host:8750"])

@@ -8,9 +8,9 @@ import pytest
 
 from agentd.agent.engine import Question, ReplyCompleted, ReplyDelta
 from tests.support.daemon import Serving, until
+from tests.support.reverse_proxy import reverse_proxy
 from tests.ui.support import PHONE, Person, TalkingEngine, person
 from tests.ui.test_chat import create_busy_chat, list_waiting
-from tests.ui.test_reverse_proxy import reverse_proxy
 
 from playwright.sync_api import Browser, Page, expect  # isort: skip
 

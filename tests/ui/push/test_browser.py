@@ -14,6 +14,7 @@ import pytest
 
 from agentd.agent.engine import Question, ReplyCompleted
 from tests.support.daemon import Serving, until
+from tests.support.reverse_proxy import reverse_proxy
 from tests.ui.push.scripted_service import (
     ScriptedPushService,
     SubscribedBrowser,
@@ -21,7 +22,6 @@ from tests.ui.push.scripted_service import (
     serve_pushes,
 )
 from tests.ui.support import Person, TalkingEngine, get_service_worker, person, sign_in
-from tests.ui.test_reverse_proxy import reverse_proxy
 
 from playwright.sync_api import Browser, Page, expect  # isort: skip
 
