@@ -62,6 +62,8 @@ class ResponseWriter:
             chunks = aiter(answer.chunks)
             first = await anext(chunks, b"")
             headers = self._build_headers(answer)
+            if "Content-Length" not in headers:
+                headers["X-Accel-Buffering"] = "no"  # nginx, for one, would gather what comes
             if self.omit_body:
                 self._write_head(answer.status, headers, b"")
                 return

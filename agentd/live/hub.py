@@ -35,7 +35,6 @@ _STREAM_HEAD = {
     "Content-Type": "text/event-stream",
     "Cache-Control": "no-cache, no-store",
     "Content-Encoding": "identity",
-    "X-Accel-Buffering": "no",
 }
 
 

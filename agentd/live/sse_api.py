@@ -31,7 +31,6 @@ _RETRY_SECONDS = 1.0
 _HEAD = {
     "Content-Type": "text/event-stream; charset=utf-8",
     "Cache-Control": "no-cache, no-store",
-    "X-Accel-Buffering": "no",
 }
 
 

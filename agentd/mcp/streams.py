@@ -18,7 +18,6 @@ CLOSE_SECONDS = 0.5
 HEADERS = {
     "Content-Type": "text/event-stream; charset=utf-8",
     "Cache-Control": "no-cache, no-store",
-    "X-Accel-Buffering": "no",
 }
 
 

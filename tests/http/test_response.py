@@ -99,6 +99,18 @@ async def test_a_stream_of_unknown_length_comes_in_chunks():
 
 
 @pytest.mark.gen_test
+@pytest.mark.parametrize("version", ["1.0", "1.1"])
+async def test_what_is_sent_as_it_comes_is_not_gathered_by_proxies(version: str):
+    connection, writer = make_writer()
+    writer.takes_chunks = version == "1.1"
+    await writer.stream(Response(chunks=generate(b"one")))
+    assert parse(connection)[0]["X-Accel-Buffering"] == "no"
+    whole, writer = make_writer()
+    await writer.stream(Response(chunks=generate(b"one"), headers={"Content-Length": "3"}))
+    assert "X-Accel-Buffering" not in parse(whole)[0]
+
+
+@pytest.mark.gen_test
 async def test_a_client_of_http_1_0_gets_no_chunks_and_a_close():
     connection, writer = make_writer()
     writer.takes_chunks = False

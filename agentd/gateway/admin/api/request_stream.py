@@ -38,7 +38,6 @@ _COMMENT = b":\n\n"
 
 _HEAD = {
     "Content-Type": "text/event-stream; charset=utf-8",
-    "X-Accel-Buffering": "no",
 }
 _CURSOR_SCHEMA: dict[str, object] = {"type": "string", "pattern": CURSOR_PATTERN}
 LAST_EVENT = Parameter(
