@@ -145,8 +145,10 @@ async def _start_local_server(stack: contextlib.AsyncExitStack, context: ServerC
 
 
 def _bind(settings: Settings) -> list[socket.socket]:
+    # Tornado's sockets of IPv6 take no IPv4; without an address, it makes those of both.
+    address = None if settings.host == "::" else settings.host
     try:
-        return bind_sockets(settings.port, settings.host, reuse_port=False)
+        return bind_sockets(settings.port, address, reuse_port=False)
     except OSError as error:  # also that the name of a host is not known
         is_about_host = bool(explain_unusable_host(settings.host))
         raise Unavailable(

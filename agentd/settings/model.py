@@ -37,7 +37,11 @@ class Settings(Struct, frozen=True):
     """The settings, each with its default and, for a person, what it does."""
 
     host: Annotated[
-        Text, Meta(description="The address to listen on; 0.0.0.0 is every address of this host.")
+        Text,
+        Meta(
+            description="The address to listen on; 0.0.0.0 is every IPv4 address of this host,"
+            " :: also of IPv6."
+        ),
     ] = "127.0.0.1"
     port: Annotated[
         int, Meta(ge=0, le=65535, description="The port to listen on; 0 takes any free one.")

@@ -27,6 +27,7 @@ from agentd.http.server import (
     HttpServer,
     get_descriptor_limit,
 )
+from agentd.system.ports import explain_unusable_host
 from tests.support.daemon import (
     KEY,
     PATIENCE,
@@ -421,3 +422,16 @@ async def test_fifty_waits_end_together_and_hold_nobody_up(daemon: Serving) -> N
         daemon.engine.release()
         for wait in waits:
             assert b'"completed"' in (await wait).body
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
+def test_every_address_of_the_host_is_listened_on_for_two_colons(
+    address: str, serve: Serve
+) -> None:
+    if ":" in address and explain_unusable_host(address):
+        pytest.skip("this machine has no IPv6")
+    daemon = serve(host="::")
+    with socket.create_connection((address, daemon.port), timeout=PATIENCE) as connection:
+        connection.sendall(build_request("GET", "/healthz", "Connection: close"))
+        (reply,) = parse_replies(read_until_close(connection))
+    assert reply.status == 200
