@@ -77,8 +77,8 @@ CODING_AGENTS = (
 """The programs to look for in ``PATH``."""
 
 TESTED_VERSIONS: Mapping[str, str] = {
-    "codex": "0.169.0",
-    "claude": "2.1.330",
+    "codex": "0.171.0",
+    "claude": "2.1.332",
     "opencode": "1.18.33",
     "codex-acp": "2.6.0",
 }
