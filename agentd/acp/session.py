@@ -201,7 +201,7 @@ class EditorSession:
 
     def _on_chat(self, chat: AcpJson) -> None:
         if chat["reason"] == "tool.started":
-            self._show_running_tool()
+            self._show_running_tools(self._read_chat()["turn"])
         if chat["reason"] == "turn.ended":
             running = self._prompts.running
             failed = bool(running and (running.failure or running.cancelled))
@@ -219,10 +219,8 @@ class EditorSession:
                 self.send_update(update)
             self._title = title
 
-    def _show_running_tool(self) -> None:
-        turn = self._read_chat()["turn"]
-        if turn and turn["lastTool"]:
-            self.send_update(self._transcript.calls.begin(turn["lastTool"]))
+    def _show_running_tools(self, turn: AcpJson | None) -> None:
+        self._transcript.show_running_tools(turn["tools"] if turn else ())
 
     def _show_new_messages(self, *, is_replay: bool = False) -> None:
         base = f"/api/chat/{self.chat_id}/messages?limit={_PAGE}&after="
@@ -252,6 +250,7 @@ class EditorSession:
         else:
             self._transcript.end_turn(failed=False)
         self._show_title(chat["chat"]["title"], chat["chat"]["updatedAt"])
+        self._show_running_tools(turn)
         self._questions.synchronize(chat["approvals"])
         self._prompts.synchronize([one["id"] for one in queue], turn["turn"] if turn else 0)
 

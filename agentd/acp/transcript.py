@@ -3,7 +3,7 @@
 An editor can only append to what it shows, so a reply that was streamed is never sent again.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from agentd.acp.calls import ToolCalls
 from agentd.acp.messages import AcpJson
@@ -11,7 +11,7 @@ from agentd.acp.updates import Update, make_chunk, make_plan
 from agentd.agent.plan import PLAN_TOOL
 from agentd.chats.model import strip_buttons
 
-STOP, APPROVAL = "stop", "approval"
+STOP, APPROVAL, DECISION = "stop", "approval", "decision"
 """Messages of the history that are no use of a tool."""
 
 
@@ -81,6 +81,11 @@ class Transcript:
             self._end_reply()
         self._add_reply(text[len(self._reply) :])
 
+    def show_running_tools(self, running: Iterable[AcpJson]) -> None:
+        """Show the calls of the tools at work that are not shown yet."""
+        for update in self.calls.begin(running):
+            self._emit(update)
+
     def end_turn(self, *, failed: bool) -> None:
         """Close the tool calls that have no outcome."""
         for update in self.calls.end(failed=failed):
@@ -123,7 +128,7 @@ class Transcript:
 
     def _show_tool(self, message: AcpJson) -> None:
         self._end_reply()
-        if message["tool"] == APPROVAL:
+        if message["tool"] == APPROVAL or _is_answer(message):
             return
         if message["tool"] == STOP:
             self._emit(make_chunk("agent", message["content"], f"message-{message['id']}"))
@@ -132,3 +137,9 @@ class Transcript:
         if message["tool"] == PLAN_TOOL and (plan := make_plan(use.get("outcome", ""))):
             self._emit(plan)
         self._emit(self.calls.finish(message, self.root))
+
+
+def _is_answer(message: AcpJson) -> bool:
+    """Return whether it says how a question was decided, which its call shows."""
+    decision = message.get("decision")
+    return message["tool"] == DECISION and bool(decision and decision["question"])

@@ -31,7 +31,7 @@ _KINDS: Mapping[str, tuple[str, ...]] = {
 _KIND_OF = {tool.lower(): kind for kind, tools in _KINDS.items() for tool in tools}
 _TODO = re.compile(r"- \[([ xX])\] (?:\*\*(.*)\*\* \(now\)|(.*))", re.ASCII)
 _HUNK = re.compile(r"@@ -[0-9]+(?:,([0-9]+))? \+([0-9]+)(?:,([0-9]+))? @@.*", re.ASCII)
-_PATH_ARGUMENT = re.compile(r"(?:^| )path=(\S+)")
+_PATH_ARGUMENT = re.compile(r"(?:^| )path=(\S.*?)(?= [a-z_]+=|$)", re.MULTILINE)
 _TITLE_LENGTH = 200
 
 

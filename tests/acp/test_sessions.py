@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agentd.acp.messages import AUTH_REQUIRED, INVALID_PARAMS, RESOURCE_NOT_FOUND
-from agentd.agent.engine import ReplyCompleted, ReplyDelta, TurnFailed
+from agentd.agent.engine import ReplyCompleted, ReplyDelta, ToolStarted, ToolUsed, TurnFailed
 from tests.acp.conftest import Start
 from tests.acp.support import Editor, say_all, write_text
 from tests.support.daemon import KEY, Serving, until
@@ -136,6 +136,23 @@ def test_a_turn_is_shown_as_it_goes(house: Serving, editor: Editor, tmp_path: Pa
     assert shell["content"][0]["content"]["text"] == "it broke"
     assert not editor.list_updates("user_message_chunk")
     assert house.client().status(int(session))["title"] == "Go"
+
+
+def test_each_use_of_a_tool_is_one_call_however_soon_it_ends(
+    house: Serving, editor: Editor
+) -> None:
+    paths = [f"path=src/{number}.py" for number in range(30)]
+    house.engine.says = lambda _: [
+        step
+        for path in paths
+        for step in (
+            ToolStarted("read_file", path),
+            ToolUsed("read_file", path, "1 line"),
+        )
+    ]
+    editor.read_answer(editor.ask(editor.open(), "read it all"))
+    begun = editor.list_updates("tool_call")
+    assert [one["title"] for one in begun] == [f"read_file {path}" for path in paths]
 
 
 def test_text_grows_before_the_turn_ends(house: Serving, editor: Editor) -> None:

@@ -40,6 +40,11 @@ def make_tool(number: int, tool: str, outcome: str = "", **more: Any) -> dict[st
     return {"id": number, "role": "tool", "tool": tool, "content": "", "toolUse": use | more}
 
 
+def make_use(number: int, tool: str, given: str = "path=a.py") -> dict[str, Any]:
+    """Return a tool at work as the API gives it."""
+    return {"number": number, "name": tool, "input": given, "parent": 0}
+
+
 def count_pieces(words: list[str]) -> Iterator[tuple[str, int]]:
     """Yield the pieces with their numbers."""
     return ((word, number) for number, word in enumerate(words, 1))
@@ -93,17 +98,61 @@ def test_buttons_are_left_out() -> None:
 
 def test_the_outcome_belongs_to_the_call_that_began() -> None:
     shown = Shown()
-    begun = shown.transcript.calls.begin("edit_file")
+    shown.transcript.show_running_tools([make_use(1, "edit_file")])
     shown.transcript.show_message(make_tool(1, "edit_file"))
     shown.transcript.show_message(make_tool(2, "edit_file"))
-    known, new = shown.updates
+    begun, known, new = shown.updates
     assert known["sessionUpdate"] == "tool_call_update"
     assert known["toolCallId"] == begun["toolCallId"]
     assert new["sessionUpdate"] == "tool_call"
     assert new["locations"] == [{"path": "/project/a.py"}]
-    shown.transcript.calls.begin("shell")
+    shown.transcript.show_running_tools([make_use(2, "shell", "command=ls")])
     shown.transcript.end_turn(failed=True)
     assert shown.updates[-1]["status"] == "failed"
+
+
+def test_a_call_that_has_ended_before_its_beginning_is_read_is_not_begun_again() -> None:
+    shown = Shown()
+    shown.transcript.show_message(make_tool(1, "read_file"))
+    shown.transcript.show_running_tools([])
+    shown.transcript.show_running_tools([make_use(2, "shell"), make_use(3, "read_file")])
+    shown.transcript.show_running_tools([make_use(3, "read_file")])
+    shown.transcript.end_turn(failed=False)
+    ids = [one["toolCallId"] for one in shown.updates if one["sessionUpdate"] == "tool_call"]
+    assert ids == ["message-1", "call-run-1", "call-run-2"]
+
+
+def test_of_calls_of_one_tool_the_outcome_goes_to_the_one_with_its_input() -> None:
+    shown = Shown()
+    uses = [make_use(1, "read_file", "path=a.py"), make_use(2, "read_file", "path=my notes.txt")]
+    shown.transcript.show_running_tools(uses)
+    shown.transcript.show_message(make_tool(5, "read_file", input="path=my notes.txt"))
+    first, second, ended = shown.updates
+    assert (first["title"], second["title"]) == ("read_file path=a.py", ended["title"])
+    assert ended["toolCallId"] == second["toolCallId"]
+    assert ended["locations"] == [{"path": "/project/my notes.txt"}]
+
+
+def test_a_call_that_was_asked_about_before_it_is_told_is_one_call() -> None:
+    shown = Shown()
+    question = {"id": 7, "tool": "shell", "subject": "ls"}
+    call_id, begun = shown.transcript.calls.ask(question)
+    assert begun and begun["toolCallId"] == call_id
+    shown.transcript.show_running_tools([make_use(1, "shell", "command=ls")])
+    shown.transcript.show_message(make_tool(5, "shell", input="command=ls"))
+    assert [(one["sessionUpdate"], one["toolCallId"]) for one in shown.updates] == [
+        ("tool_call_update", call_id),
+        ("tool_call_update", call_id),
+    ]
+
+
+def test_an_answer_is_no_call_of_its_own_but_what_nobody_was_asked_is_told() -> None:
+    shown = Shown()
+    told = {"role": "tool", "tool": "decision", "content": "Allowed by anna.", "toolUse": None}
+    shown.transcript.show_message({"id": 5, "decision": {"question": 4}, **told})
+    assert not shown.updates
+    shown.transcript.show_message({"id": 6, "decision": {"question": 0}, **told})
+    assert len(shown.updates) == 1
 
 
 def test_thinking_is_shown_apart_and_no_piece_twice() -> None:
