@@ -52,8 +52,10 @@ class ChatsComponent:
     ) -> None:
         editing = ChatCommands(repo)
         book = LabelFile(layout, lambda: bus.publish(LabelsUpdate(self.labels.current)))
-        self._labelling = labelling = LabelService(repo, editing, book, LabelChangeFile(layout))
         self._trash = Trash(repo, TrashFolder(layout))
+        self._labelling = labelling = LabelService(
+            repo, editing, book, LabelChangeFile(layout), self._trash
+        )
         self.labels = book.file
         """The current contents of ``labels.yml``."""
         search = partial(MessageSearch, layout)

@@ -69,9 +69,7 @@ class ChatCommands:
     ) -> tuple[str, ...]:
         """Add and remove labels of a chat; return its labels after it."""
         chat = await self._chats.open(chat_id)
-        gone = set(remove)
-        kept = [name for name in chat.labels if name not in gone]
-        labels = (*kept, *dict.fromkeys(name for name in add if name not in kept))
+        labels = replace_labels(chat.labels, add, remove)
         if labels != chat.labels:
             await self._chats.record(chat, by, ChatChanged(labels=labels))
         return labels
@@ -108,6 +106,15 @@ class ChatCommands:
         if rules.find_prompt(chat.queue, prompt_id) is None:
             await self._chats.store.wait_durable(chat)
             raise NotFound(f"Prompt {prompt_id} not found in the queue of chat {chat.id}")
+
+
+def replace_labels(
+    borne: Iterable[str], add: Iterable[str], remove: Iterable[str]
+) -> tuple[str, ...]:
+    """Return a chat's labels after some were removed and others added."""
+    gone = set(remove)
+    kept = [name for name in borne if name not in gone]
+    return (*kept, *dict.fromkeys(name for name in add if name not in kept))
 
 
 def require_copyable(chat: Chat) -> None:

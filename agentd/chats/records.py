@@ -65,7 +65,7 @@ class WorktreeChanged(Struct, frozen=True, tag="worktree.changed", omit_defaults
 
 
 class ChatDeleted(Struct, frozen=True, tag="chat.deleted"):
-    """The chat is in the trash; nothing but ``ChatRestored`` can follow."""
+    """The chat is in the trash; only changes of its labels and ``ChatRestored`` can follow."""
 
 
 class ChatRestored(Struct, frozen=True, tag="chat.restored"):

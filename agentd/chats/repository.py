@@ -11,7 +11,7 @@ from typing import Protocol
 
 from agentd.chats.events import derive_events
 from agentd.chats.model import Message, Role
-from agentd.chats.records import ChatRestored, JournalEntry, RecordBody
+from agentd.chats.records import ChatChanged, ChatRestored, JournalEntry, RecordBody
 from agentd.chats.state import Chat, ChatSummary
 from agentd.core.clock import Clock, Timestamp
 from agentd.core.errors import NotFound, Unavailable
@@ -119,9 +119,10 @@ class ChatRepository:
     ) -> "asyncio.Future[None]":
         """Apply and append; once the record is durable, the change is applied and published.
 
-        Nothing but its restoration follows in a chat that is deleted: ``NotFound``.
+        In a chat that is deleted, only changes of its labels and its restoration follow: else
+        ``NotFound``.
         """
-        if chat.deleted_at and not isinstance(body, ChatRestored):
+        if chat.deleted_at and not _may_follow_deletion(body):
             raise NotFound(f"Chat {chat.id} not found")
 
         def publish_events(entry: JournalEntry) -> None:
@@ -145,3 +146,8 @@ class ChatRepository:
         if chat.id not in self.summaries:
             insort(self.ids, chat.id)
         self.summaries[chat.id] = chat
+
+
+def _may_follow_deletion(body: RecordBody) -> bool:
+    is_relabelling = isinstance(body, ChatChanged) and body == ChatChanged(labels=body.labels)
+    return is_relabelling or isinstance(body, ChatRestored)

@@ -6,10 +6,12 @@ files stay where they are until they are removed for ever.
 
 import asyncio
 import logging
+from collections.abc import Iterable
 from datetime import timedelta
 from typing import Protocol
 
-from agentd.chats.records import ChatDeleted, ChatRestored
+from agentd.chats.commands import replace_labels
+from agentd.chats.records import ChatChanged, ChatDeleted, ChatRestored
 from agentd.chats.repository import ChatRepository
 from agentd.chats.state import ChatSummary
 from agentd.core.clock import Timestamp, format_iso, parse_iso
@@ -19,6 +21,8 @@ log = logging.getLogger(__name__)
 
 RETENTION = timedelta(days=30)
 """The time for which a deleted chat can be restored."""
+AT_ONCE = 50
+"""Deleted chats that are changed at the same time."""
 
 
 class TrashStore(Protocol):
@@ -66,6 +70,23 @@ class Trash:
             chat = await self._chats.store.open(chat_id)
             await self._chats.record(chat, by, ChatRestored())
         return self._chats.get_summary(chat_id)
+
+    async def change_label(self, name: str, by: str, *, add: Iterable[str]) -> None:
+        """Put other labels in the place of one; a chat that cannot be written keeps it."""
+        async with self._lock:
+            found = [one.id for one in self.list_deleted() if name in one.labels]
+            for at in range(0, len(found), AT_ONCE):
+                changes = (self._relabel(one, name, by, add) for one in found[at : at + AT_ONCE])
+                await asyncio.gather(*changes)
+
+    async def _relabel(self, chat_id: int, name: str, by: str, add: Iterable[str]) -> None:
+        try:
+            chat = await self._chats.store.open(chat_id)
+            labels = replace_labels(chat.labels, add, [name])
+            await self._chats.record(chat, by, ChatChanged(labels=labels))
+            await self._chats.store.unload(chat)
+        except AgentdError as error:
+            log.warning("chat %d keeps the label %r: %s", chat_id, name, error.message)
 
     async def delete_for_good(self, chat_id: int, by: str) -> None:
         """Remove a chat of the trash with all its files; ``NotFound``, ``Unavailable``."""

@@ -71,6 +71,14 @@ class LabelChangeStore(Protocol):
         ...
 
 
+class DeletedChats(Protocol):
+    """The chats that can be restored (``chats.trash.Trash``)."""
+
+    async def change_label(self, name: str, by: str, *, add: Iterable[str]) -> None:
+        """Put other labels in the place of one."""
+        ...
+
+
 class LabelService:
     """Keeps the list and the chats in step; raises what these raise."""
 
@@ -80,11 +88,13 @@ class LabelService:
         editing: ChatCommands,
         book: LabelStore,
         intent: LabelChangeStore,
+        deleted: DeletedChats,
     ) -> None:
         self._chats = chats
         self._editing = editing
         self._book = book
         self._intent = intent
+        self._deleted = deleted
         self._relabelling = asyncio.Lock()
         """Held from the look at the list to the end of what is done by it: see ``_run_to_end``."""
 
@@ -203,6 +213,7 @@ class LabelService:
                 self._editing.change_labels(chat, change.by, add=add, remove=[change.name])
                 for chat in chats
             )
+        await self._deleted.change_label(change.name, change.by, add=add)
         if change.name not in [label.name for label in await self._book.get_labels()]:
             return  # the crash came after the last step
         if change.label:

@@ -222,6 +222,27 @@ def test_a_renamed_label_is_followed_by_its_chats_and_a_deleted_one_leaves_them(
     assert client.get(f"/api/chats/{made[0]}")["labels"] == ["defect"]
 
 
+def test_a_chat_is_restored_with_the_new_name_of_a_label_and_without_a_deleted_one(
+    client: Client, daemon: Serving
+) -> None:
+    chat = client.create_chat()
+    for name in ("fault", "wish"):
+        client.post(LABELS, {"name": name})
+        client.post(f"{LABELS}/{name}/assign", {"chatIds": [chat]})
+    client.delete(f"/api/chats/{chat}")
+    client.put(f"{LABELS}/fault", {"name": "flaw"})
+    client.delete(f"{LABELS}/wish")
+    assert client.get(f"/api/chats/{chat}").status == 404
+    (trashed,) = [
+        row["chat"]
+        for row in client.get("/api/chats/trash")["chats"]
+        if row["chat"]["chatId"] == chat
+    ]
+    assert trashed["labels"] == ["flaw"]
+    assert client.post(f"/api/chats/{chat}/restore", {})["labels"] == ["flaw"]
+    assert list_chats(client, "label=flaw") == [chat]
+
+
 def test_labels_outlive_a_restart_and_an_edit_by_hand_changes_no_chat(serve: Serve) -> None:
     first = serve()
     client = first.client()

@@ -9,6 +9,8 @@ from agentd.chats.labels.model import Label
 from agentd.chats.labels.service import LabelService
 from agentd.chats.labels.store import LabelChangeFile, LabelFile
 from agentd.chats.service import NewChat
+from agentd.chats.trash import Trash
+from agentd.chats.trash_store import TrashFolder
 from agentd.core.errors import Conflict, NotFound
 from tests.conftest import ME, Services, running_services
 
@@ -17,7 +19,10 @@ pytestmark = pytest.mark.gen_test
 
 def build_labels(services: Services) -> LabelService:
     layout, chats = services.layout, services.chats._chats
-    return LabelService(chats, ChatCommands(chats), LabelFile(layout), LabelChangeFile(layout))
+    trash = Trash(chats, TrashFolder(layout))
+    return LabelService(
+        chats, ChatCommands(chats), LabelFile(layout), LabelChangeFile(layout), trash
+    )
 
 
 async def create_labelled_chat(services: Services, labels: LabelService, name: str) -> int:
