@@ -244,24 +244,28 @@ LIST_BUTTONS = (
 )
 
 
-def test_a_command_that_a_notification_cannot_show_as_it_is_is_not_allowed_there(
+def test_a_command_that_a_notification_cannot_show_as_it_is_and_a_question_have_no_buttons_there(
     browser: Browser, site: Serving, talking: TalkingEngine
 ) -> None:
     commands = {"Short": "make", "Lines": "make\nrm -rf .", "Cut": f"make {'x' * 200}; rm -rf ."}
-    for title in commands:
+    asked_of_agent = {
+        title: Question("shell", "run_command", command) for title, command in commands.items()
+    } | {"Words": Question("question", "ask_person", "Which name shall it have?")}
+    for title in asked_of_agent:
         talking.expect(title)
     with person(browser, site, workers=True) as somebody:
         page = open_hidden_inbox(somebody, site)
-        for title, command in commands.items():
+        for title, question in asked_of_agent.items():
             site.client().create_chat(prompt=title, title=title)
-            talking.say(title, Question("shell", "run_command", command))
+            talking.say(title, question)
             until(lambda title=title: title in str(page.evaluate(LIST_BUTTONS)))
-        assert page.evaluate(LIST_BUTTONS) == [["Cut", ""], ["Lines", ""], ["Short", "allow,deny"]]
+        wanted = [["Cut", ""], ["Lines", ""], ["Short", "allow,deny"], ["Words", ""]]
+        assert page.evaluate(LIST_BUTTONS) == wanted
         for asked in site.client().get("/api/chat/approvals")["approvals"]:
             path = f"/api/chat/{asked['chatId']}/approvals/{asked['id']}"
             site.client().post(path, {"decision": "deny"})
         until(lambda: not list_notifications(page))
-    for title in commands:
+    for title in asked_of_agent:
         talking.say(title, ReplyCompleted("done"))
 
 

@@ -60,7 +60,7 @@ class PushNotice(Struct, frozen=True, rename="camel", omit_defaults=True):
     title: str
     body: str
     answerable: bool = False
-    """True if the person may answer the question with Allow or Deny, and sees all of it."""
+    """True if the person may answer with Allow or Deny, which it asks for, and sees all of it."""
 
 
 class PushDelivery(Struct, frozen=True):
@@ -82,7 +82,8 @@ def build_question_delivery(chat: ChatSummary, asked: Approval, now: Timestamp) 
     body = f"{title}\n{_shorten(asked.subject, MAX_BODY)}"
     # Nobody decides about what is cut off, or about lines that look like one.
     is_whole = len(asked.subject) <= MAX_BODY and asked.subject.isprintable()
-    notice = PushNotice("question", chat.id, asked.id, _make_title(chat), body, answerable=is_whole)
+    answerable = is_whole and asked.kind != "question"
+    notice = PushNotice("question", chat.id, asked.id, _make_title(chat), body, answerable)
     return PushDelivery(notice, ttl, "high", f"q{chat.id}-{asked.id}")
 
 

@@ -69,6 +69,13 @@ def test_a_question_is_kept_until_its_deadline_and_a_finished_turn_for_a_day() -
     assert build_turn_delivery(make_chat(), "Done.").ttl == 86_400
 
 
+def test_only_what_is_allowed_or_denied_has_buttons_and_a_question_asks_for_words() -> None:
+    asked = make_question("Which name shall it have?")
+    assert build_question_delivery(make_chat(), asked, NOW).notice.answerable
+    asked = msgspec.structs.replace(asked, kind="question", tool="ask_person")
+    assert not build_question_delivery(make_chat(), asked, NOW).notice.answerable
+
+
 def test_a_finished_turn_tells_the_reply_without_its_buttons_and_a_failure_why() -> None:
     assert build_turn_delivery(make_chat(), "All\n\ngreen.").notice.body == "All green."
     assert build_turn_delivery(make_chat(), "").notice.body == "The agent has finished."

@@ -67,9 +67,10 @@ const SHOWN = 200; // characters of what is asked
  */
 async function show(tag, question, title) {
   const worker = await navigator.serviceWorker.ready;
-  const { chatId, id, subject } = question;
+  const { chatId, id, kind, subject } = question;
   const whole = subject.length <= SHOWN && !/[\p{C}\p{Zl}\p{Zp}]/u.test(subject); // nobody decides about what is not seen
-  const actions = whole && may("manager") ? [{ action: "allow", title: "Allow" }, { action: "deny", title: "Deny" }] : [];
+  const decides = kind !== "question" && may("manager"); // a question of the agent is answered in words
+  const actions = whole && decides ? [{ action: "allow", title: "Allow" }, { action: "deny", title: "Deny" }] : [];
   const options = {
     body: `${questionTitle(question)}\n${subject.slice(0, SHOWN)}`, tag, icon: link("/icon-192.png"),
     data: { chatId, id, url: link(`/${chatId}`) }, actions,
