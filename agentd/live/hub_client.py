@@ -13,7 +13,7 @@ from agentd.live.signalr.connection import Action, CloseLink, Connection, Remove
 from agentd.live.signalr.hub import Subscribe
 from agentd.live.signalr.negotiate import Terms
 from agentd.live.signalr.polls import AnswerPoll
-from agentd.live.signalr.records import COME_BACK, EventRecord, Record, make_close
+from agentd.live.signalr.records import COME_BACK, UNAUTHORIZED, EventRecord, Record, make_close
 
 
 class ClientLink(Protocol):
@@ -123,8 +123,8 @@ class HubClient:
                     pass
 
     def close(self, reason: str) -> None:
-        """End the connection; without a reason the client may reconnect."""
-        last = make_close(reason) if reason else COME_BACK
+        """End the connection: its access has ended for a reason; without one it may reconnect."""
+        last = make_close(reason, UNAUTHORIZED) if reason else COME_BACK
         self.apply(self.connection.end(self.now, last))
 
     def _on_removed(self) -> None:

@@ -14,7 +14,7 @@ from agentd.http.upgrade import UpgradableConnection, Upgrade
 from agentd.http.upgraded_stream import HandshakeConnection
 from agentd.live.hub_client import HubClient
 from agentd.live.signalr.negotiate import Transport
-from agentd.live.signalr.records import Record
+from agentd.live.signalr.records import NORMAL_CLOSURE, CloseRecord, Record
 
 MESSAGE_LIMIT = 256 * 1024
 """The most bytes of a WebSocket message; a record in it has at most 32 KiB."""
@@ -43,10 +43,10 @@ class SocketLink:
             written.add_done_callback(self._on_written)
 
     def close(self, last: Record | None) -> None:
-        """Close the WebSocket, after ``last``."""
+        """Close the WebSocket, after ``last`` and with its code."""
         if last:
             self.write(last)
-        self._handler.close(1000)
+        self._handler.close(last.code if isinstance(last, CloseRecord) else NORMAL_CLOSURE)
 
     def respond(self, status: int, body: bytes) -> None:
         """Raise: only polls are answered."""
@@ -76,7 +76,7 @@ class _Handler(WebSocketHandler):
         try:
             client.apply(client.connection.attach(self._link, Transport.WEBSOCKET, client.now))
         except AgentdError:
-            self.close(1000)
+            self.close(NORMAL_CLOSURE)
 
     def on_message(self, message: str | bytes) -> None:
         """Pass a message of the client on to its connection."""

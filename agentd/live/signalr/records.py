@@ -6,6 +6,10 @@ import msgspec
 
 from agentd.live.signalr.framing import END, encode_stream_event, encode_text_frame
 
+NORMAL_CLOSURE = 1000
+UNAUTHORIZED = 4401
+"""The code of a WebSocket whose key or login is no longer valid, after the HTTP status 401."""
+
 _encoder = msgspec.json.Encoder(decimal_format="number")
 
 
@@ -70,6 +74,16 @@ class EventRecord(Record):
         self.chat = chat
 
 
+class CloseRecord(Record):
+    """The last record of a connection, with the code of the WebSocket's close frame after it."""
+
+    __slots__ = ("code",)
+
+    def __init__(self, message: object, code: int) -> None:
+        super().__init__(message)
+        self.code = code
+
+
 def make_completion(call: str, error: str = "") -> Record:
     """Return the answer to a call, with the error if it failed; no result, and no null."""
     message: dict[str, object] = {"type": 3, "invocationId": call}
@@ -88,9 +102,12 @@ def make_sequence(number: int) -> Record:
     return Record({"type": 9, "sequenceId": number})
 
 
-def make_close(error: str) -> Record:
-    """Return a final Close: the JavaScript client does not reconnect after it."""
-    return Record({"type": 7, "error": error})
+def make_close(error: str, code: int = NORMAL_CLOSURE) -> Record:
+    """Return a final Close: the JavaScript client does not reconnect after it.
+
+    ``code`` is that of the WebSocket's close frame, for clients that do not read records.
+    """
+    return CloseRecord({"type": 7, "error": error}, code)
 
 
 def make_handshake_error(error: str) -> Record:

@@ -235,6 +235,7 @@ def test_rule_11_the_connections_of_a_revoked_key_end_within_a_second(
     said = list(cut.read_records())
     assert beats.seconds - began < AT_ONCE
     assert said[-1] == {"type": 7, "error": "The API key is no longer valid"}
+    assert cut.code == 4401
     assert "chatUpdate" not in [record.get("target") for record in said]
     daemon.client().create_chat()
     assert "chatUpdate" in [event["target"] for event in kept.read_events(2)]
