@@ -74,7 +74,8 @@ class Hub:
             )
 
             check_upgrade(call.headers)
-            return Response(status=101, upgrade=upgrade(self._get_client_for_upgrade(call)))
+            client = self._get_client_for_upgrade(call)
+            return Response(status=101, upgrade=upgrade(client, call.request_id))
         try:
             client = self._get_client(call)
         except NotFound:

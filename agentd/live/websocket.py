@@ -61,9 +61,11 @@ class SocketLink:
 class _Handler(WebSocketHandler):
     """Tornado's handler of a WebSocket: the upgrade and the incoming frames."""
 
-    def initialize(self, client: HubClient) -> None:
+    def initialize(self, client: HubClient, request_id: str) -> None:
         """Serve this client; its caller and origin were checked before."""
         self._client = client
+        self.set_header("X-Request-Id", request_id)
+        self.clear_header("Server")
         self._link = SocketLink(client, self)
 
     def check_origin(self, origin: str) -> bool:
@@ -98,15 +100,16 @@ def check_upgrade(headers: HTTPHeaders) -> None:
         raise BadRequest("Only version 13 of the WebSocket protocol is supported")
 
 
-def upgrade(client: HubClient) -> Upgrade:
-    """Return a function that hands a request over to a WebSocket of this client."""
+def upgrade(client: HubClient, request_id: str) -> Upgrade:
+    """Return a function that hands this request over to a WebSocket of this client."""
 
     def hand_over(
         connection: UpgradableConnection, start: RequestStartLine, headers: HTTPHeaders
     ) -> None:
         handshake = HandshakeConnection(connection)
         request = HTTPServerRequest(connection=handshake, start_line=start, headers=headers)
-        delegate = _SOCKETS.get_handler_delegate(request, _Handler, {"client": client})
+        arguments = {"client": client, "request_id": request_id}
+        delegate = _SOCKETS.get_handler_delegate(request, _Handler, arguments)
         delegate.headers_received(start, headers)
         delegate.finish()
 

@@ -8,8 +8,9 @@ import re
 import socket
 import threading
 from collections.abc import AsyncIterator, Awaitable
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager, closing
 from functools import partial
+from http.client import HTTPConnection
 
 import pytest
 from tornado.httpclient import AsyncHTTPClient
@@ -332,6 +333,25 @@ def stop_and_read_log(written: io.StringIO, daemon: Serving) -> list[re.Match[st
     daemon.join()
     found = [LINE.fullmatch(line) for line in written.getvalue().splitlines()]
     return [line for line in found if line or pytest.fail(written.getvalue())]
+
+
+def test_the_answer_that_opens_a_websocket_has_the_request_id_of_its_line_too(
+    written: io.StringIO, logged: Serving
+) -> None:
+    handshake = {
+        "X-API-Key": KEY,
+        "Connection": "Upgrade",
+        "Upgrade": "websocket",
+        "Sec-WebSocket-Version": "13",
+        "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
+    }
+    with closing(HTTPConnection("127.0.0.1", logged.port, timeout=PATIENCE)) as connection:
+        connection.request("GET", "/liveChatHub", headers=handshake)
+        answer = connection.getresponse()
+    assert answer.status == 101
+    (line,) = stop_and_read_log(written, logged)
+    assert (line["id"], line["status"]) == (answer.headers["X-Request-Id"], "101")
+    assert "Server" not in answer.headers, "as in all other answers"
 
 
 def test_each_answer_has_one_line_with_its_request_id(
