@@ -306,12 +306,24 @@ class AgentEndpoints:
         return Response(HeldView(chat_id, self._chats.get_summary(chat_id).held))
 
     async def release_queue(self, call: Request) -> Response:
-        """Release the queue."""
+        """Release the queue; the open question of a used-up budget is answered by that."""
         chat_id = get_chat_id(call)
-        hold = (await self._chats.get(chat_id)).agent.hold
-        if hold and hold.kind == "budget":  # asked as a question, too
+        by = call.caller.identity
+        agent = (await self._chats.get(chat_id)).agent
+        if agent.hold and agent.hold.kind == "budget":
             require_answers(call.caller)
-        await self._chats.release_queue(chat_id, call.caller.identity)
+            for question in (one for one in agent.asked if one.kind == "budget"):
+                with suppress(NotFound):  # answered meanwhile
+                    await self._approvals.answer(
+                        chat_id,
+                        question.id,
+                        allowed=True,
+                        session=False,
+                        note="",
+                        by=by,
+                        rule=None,
+                    )
+        await self._chats.release_queue(chat_id, by)
         return Response(HeldView(chat_id, self._chats.get_summary(chat_id).held))
 
     async def list_approvals(self, call: Request) -> Response:
@@ -500,8 +512,9 @@ def _hold_routes(agent: AgentEndpoints) -> tuple[Route, ...]:
             "/api/MessageQueue/{chatId}/release",
             RouteGroup.EXTENDED,
             agent.release_queue,
-            "Release the queue, whatever the reason for its hold. If that is a budget, an API key"
-            " needs the scope answers.",
+            "Release the queue, whatever the reason for its hold. If that is a budget, this allows"
+            " to spend as much again, as the answer to its question does, and an API key needs the"
+            " scope answers; after a denial it is asked again.",
             operation_id="release_queue",
             response_type=HeldView,
             errors=(Forbidden, NotFound),
