@@ -69,8 +69,9 @@ class EngineRegistry:
         try:
             model = models.find(name)
         except NotFound as error:
+            end = "" if error.message.endswith("?") else "."
             return EngineChoice(
-                "none", problem=f"{error.message} Models are defined in models.yml."
+                "none", problem=f"{error.message}{end} Models are defined in models.yml."
             )
         return self._build_choice(model.engine, models.complete(model))
 

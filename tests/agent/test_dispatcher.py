@@ -172,7 +172,14 @@ async def test_an_engine_is_given_what_it_missed_while_others_had_the_turns(layo
 @pytest.mark.parametrize(
     ("new", "reason"),
     [
-        (NewChat("a", model="usul"), 'No model is named "usul"; did you mean "usual"?'),
+        (
+            NewChat("a", model="usul"),
+            'No model is named "usul"; did you mean "usual"? Models are defined in models.yml.',
+        ),
+        (
+            NewChat("a", model="zzz"),
+            'No model is named "zzz" (known: usual, other, far). Models are defined in models.yml.',
+        ),
         (NewChat("a", model="far"), "The engine codex is not set up on this host."),
         (NewChat("a", skill="gone"), "The skill 'gone' no longer exists"),
     ],
