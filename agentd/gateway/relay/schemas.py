@@ -63,7 +63,7 @@ MESSAGES = _make_object(
     "max_tokens",
     model=_MODEL,
     messages=_OBJECTS,
-    max_tokens={"type": "integer", "minimum": 1},
+    max_tokens=_COUNT,
     system={"anyOf": [_TEXT, _OBJECTS]},
     stream=_STREAM,
     tools=_OBJECTS,

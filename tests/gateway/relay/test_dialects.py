@@ -153,6 +153,21 @@ def test_anthropics_client_counts_tokens(
         assert 1 <= counted.input_tokens < 100
 
 
+def test_anthropics_client_fills_the_cache_without_a_reply(
+    setup: GatewaySetup, anthropic_client: anthropic.Anthropic
+) -> None:
+    setup.supplier.script(Answer((), Tokens(input=3, written=2000, output=0), finish="max_tokens"))
+    asked: dict[str, Any] = {"max_tokens": 0, "messages": HELLO}
+    filled = anthropic_client.messages.create(model="by-messages", **asked)
+    assert (filled.stop_reason, filled.content) == ("max_tokens", [])
+    (sent,) = setup.supplier.requests
+    assert sent.body["max_tokens"] == 0
+    (entry,) = setup.wait_for_records(1)
+    assert (str(entry.cost), entry.estimated) == ("0.007509", False)
+    with pytest.raises(anthropic.BadRequestError, match="max_tokens"):  # others have no such thing
+        anthropic_client.messages.create(model="by-chat", **asked)
+
+
 def test_anthropics_client_can_tell_the_id_of_every_request(
     setup: GatewaySetup, anthropic_client: anthropic.Anthropic
 ) -> None:

@@ -23,6 +23,7 @@ from agentd.llm.conversation import (
 from agentd.llm.dialects import service_tier as extras
 from agentd.llm.dialects.caller import RequestSummary, UnsupportedRequest
 from agentd.llm.dialects.request_parsing import (
+    MAX_TOKENS,
     FieldRules,
     Ignored,
     ModelName,
@@ -61,7 +62,8 @@ RULES = FieldRules(
 class _Envelope(Struct):
     model: ModelName
     stream: bool | None = None
-    max_tokens: TokenCount | None = None
+    max_tokens: Annotated[int, Meta(ge=0, le=MAX_TOKENS)] | None = None
+    """0: the supplier only fills its cache, and generates no reply."""
     tools: Any = None
     service_tier: Any = None
     speed: Any = None
