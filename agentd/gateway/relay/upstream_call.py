@@ -168,8 +168,8 @@ class UpstreamCall:
         if endpoint.kind == "embeddings":
             return _EMBEDDINGS
         if endpoint.kind == "count":
-            counts = f"/v1beta/models/{quote(candidate.supplier_model, safe='')}:countTokens"
-            return counts if endpoint.dialect == "gemini" else _COUNT
+            named = quote(candidate.supplier_model.removeprefix("models/"), safe="")
+            return f"/v1beta/models/{named}:countTokens" if endpoint.dialect == "gemini" else _COUNT
         return DIALECTS[candidate.dialect].get_path(
             candidate.supplier_model, stream=self.summary.stream
         )

@@ -114,3 +114,24 @@ def test_anthropics_status_of_overload_is_reported(
     said = {"model": "by-messages", "max_tokens": 9, "messages": [{"role": "user", "content": "?"}]}
     reply = client.post("/v1/messages", json=said)
     assert (reply.status_code, reply.json()["error"]["type"]) == (529, "overloaded_error")
+
+
+@pytest.mark.parametrize("named", ["scripted-large", "models/scripted-large"])
+@pytest.mark.parametrize("field", ["generateContentRequest", "generate_content_request"])
+def test_a_count_of_a_whole_request_names_the_suppliers_model(
+    setup: GatewaySetup, start_gateway: Callable[..., Serving], field: str, named: str
+) -> None:
+    path = "/v1beta/models/scripted-large:countTokens"
+    setup.supplier.documents[path] = {"totalTokens": 12}
+    setup.models[3]["routes"][0]["model"] = named
+    key, url = setup.add_key(), start_gateway().url
+    asked = {**HELLO, "systemInstruction": {"parts": [{"text": "Be brief."}]}}
+    with httpx.Client(base_url=url, headers={"x-goog-api-key": key}, trust_env=False) as client:
+        reply = client.post(
+            "/v1beta/models/by-gemini:countTokens",
+            json={field: {"model": "models/by-gemini", **asked}},
+        )
+    assert reply.json() == {"totalTokens": 12}
+    (sent,) = setup.supplier.others
+    assert sent.path == path
+    assert sent.body == {field: {"model": "models/scripted-large", **asked}}

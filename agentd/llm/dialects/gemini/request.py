@@ -5,11 +5,11 @@ material, in snake_case.
 """
 
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Meta, Raw, Struct
 
 from agentd.core.errors import BadRequest
 from agentd.llm.conversation import (
@@ -40,6 +40,7 @@ from agentd.llm.dialects.request_parsing import (
     decode_part,
     decode_raw_fields,
     decode_strict,
+    encode_with,
     join_paragraphs,
     merge_adjacent,
 )
@@ -210,12 +211,25 @@ def peek(body: bytes, model: str = "", stream: bool = False) -> RequestSummary:
 
 
 def rewrite_for_passthrough(body: bytes, model: str) -> bytes:
-    """Do as ``CallerDialect.rewrite_for_passthrough``; the URL alone names the model."""
+    """Do as ``CallerDialect.rewrite_for_passthrough``.
+
+    The URL names the model; a request within a token count must name it again.
+    """
     fields = decode_raw_fields(body)
+    changes = _name_counted_model(fields, model)
     if "model" not in fields:
-        return body
+        return encode_with(body, fields, changes)
     del fields["model"]
-    return msgspec.json.encode(fields)
+    return msgspec.json.encode({**fields, **changes})
+
+
+def _name_counted_model(fields: Mapping[str, Raw], model: str) -> dict[str, object]:
+    """Return the request whose tokens are to be counted, with the supplier's name of its model."""
+    for name in ("generateContentRequest", "generate_content_request"):
+        if name in fields and bytes(fields[name]) != b"null":
+            counted = decode_raw_fields(fields[name])
+            return {name: {**counted, "model": f"models/{model.removeprefix('models/')}"}}
+    return {}
 
 
 def parse_request(body: bytes) -> Conversation:
