@@ -19,6 +19,7 @@ _WORDS: dict[str, ErrorKind] = {
     "invalid_api_key": "authentication",
     "invalid_authentication": "authentication",
     "UNAUTHENTICATED": "authentication",
+    "API_KEY_INVALID": "authentication",
     "permission_error": "permission",
     "permission_denied": "permission",
     "PERMISSION_DENIED": "permission",
@@ -55,7 +56,7 @@ _WORDS: dict[str, ErrorKind] = {
     "invalid_prompt": "invalid_request",
     "INVALID_ARGUMENT": "invalid_request",
 }
-"""The kinds of errors by their ``code``, ``type`` or ``status``."""
+"""The kinds of errors by Google's ``reason``, or their ``code``, ``type`` or ``status``."""
 
 _STATUSES: dict[int, ErrorKind] = {
     401: "authentication",
@@ -79,11 +80,15 @@ _REFUSED = re.compile(
     re.IGNORECASE,
 )
 _NO_MONEY = re.compile(
-    r"credit balance|insufficient (balance|credits?|funds)|exceeded your current quota",
-    re.IGNORECASE,
+    r"credit balance|insufficient (balance|credits?|funds)|credits are depleted", re.IGNORECASE
 )
+_OVER_QUOTA = re.compile(r"exceeded your current quota", re.IGNORECASE)
+"""No money, but for Google, who says so of any limit, and most often of that for a minute."""
+_BAD_KEY = re.compile(r"incorrect api key provided", re.IGNORECASE)
+"""The beginning of what xAI says of a key, with status 400; later in a message, callers could
+have it said."""
 _TRY_AGAIN = re.compile(
-    r"(?:try again|resets?) in "
+    r"(?:try again|retry|resets?) in "
     r"((?:[\d.]+ ?(?:ms|[dhms]|seconds?|minutes?|hours?|days?)(?![a-z]),? ?)+)",
     re.I,
 )
@@ -114,7 +119,8 @@ def parse_error(
         name = ", ".join(dict.fromkeys(word for word in words if not word.isdigit()))
         message = f"The supplier gave no reason ({name or f'HTTP {status}'})"
     waits = kind in ("rate_limit", "quota", "overloaded", "server")
-    return SupplierError(kind, message, _read_wait(headers or {}, message) if waits else None)
+    wait = _read_wait(headers or {}, said, message) if waits else None
+    return SupplierError(kind, message, wait)
 
 
 def _classify(words: list[str], message: str, status: int) -> ErrorKind:
@@ -127,7 +133,12 @@ def _classify(words: list[str], message: str, status: int) -> ErrorKind:
         return "context_too_long"
     if kind == "invalid_request" and _REFUSED.search(message):
         return "content_refused"
-    if kind in ("invalid_request", "rate_limit", "permission") and _NO_MONEY.search(message):
+    if kind == "invalid_request" and _BAD_KEY.match(message):
+        return "authentication"
+    unpaid = _NO_MONEY.search(message) or (
+        "RESOURCE_EXHAUSTED" not in words and _OVER_QUOTA.search(message)
+    )
+    if kind in ("invalid_request", "rate_limit", "permission") and unpaid:
         return "quota"
     return kind
 
@@ -141,12 +152,23 @@ def _classify_status(words: list[str], status: int) -> ErrorKind:
 
 def _read_codes(said: object) -> Iterator[str]:
     """Yield the codes and types of an error, the most specific first."""
+    yield from _read_details(said, "reason")
     error = _unwrap_error(said)
     if isinstance(error, Mapping):
         for name in ("code", "type", "status"):
             word = error.get(name)
             if isinstance(word, str | int) and not isinstance(word, bool) and word != "error":
                 yield str(word)
+
+
+def _read_details(said: object, name: str) -> Iterator[str]:
+    """Yield the texts of this name in the details that Google's errors have."""
+    error = _unwrap_error(said)
+    details = error.get("details") if isinstance(error, Mapping) else None
+    for one in details if isinstance(details, list) else ():
+        word = one.get(name) if isinstance(one, Mapping) else None
+        if isinstance(word, str) and word:
+            yield word
 
 
 def _read_message(said: object) -> str:
@@ -171,8 +193,8 @@ def _decode_text(body: bytes) -> str:
     return "" if text.startswith("<") else text
 
 
-def _read_wait(headers: Mapping[str, str], message: str) -> float | None:
-    """Return the seconds to wait, from the headers or, as OpenAI also does, from the message."""
+def _read_wait(headers: Mapping[str, str], said: object, message: str) -> float | None:
+    """Return the seconds to wait, from the headers or, as others do, from the error itself."""
     for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         wait = _parse_seconds(headers.get(name, ""), unit)
         if wait is not None:
@@ -180,7 +202,8 @@ def _read_wait(headers: Mapping[str, str], message: str) -> float | None:
     if until := _parse_date(headers.get("retry-after", "")):
         now = _parse_date(headers.get("date", ""))  # the supplier's own clock, so ours may be wrong
         return min(max(until - now, 0.0), _MOST_WAIT) if now else None
-    return parse_wait(message)
+    delay = next(_read_details(said, "retryDelay"), "").removesuffix("s")
+    return parse_wait(message) if (wait := _parse_seconds(delay, 1.0)) is None else wait
 
 
 def parse_wait(message: str) -> float | None:

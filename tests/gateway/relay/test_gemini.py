@@ -135,3 +135,49 @@ def test_a_count_of_a_whole_request_names_the_suppliers_model(
     (sent,) = setup.supplier.others
     assert sent.path == path
     assert sent.body == {field: {"model": "models/scripted-large", **asked}}
+
+
+GOOGLES_LIMIT = {
+    "code": 429,
+    "message": "You exceeded your current quota, please check your plan and billing details.",
+    "status": "RESOURCE_EXHAUSTED",
+    "details": [{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "36s"}],
+}
+NO_KEY = {
+    "code": 400,
+    "message": "API key not valid. Please pass a valid API key.",
+    "status": "INVALID_ARGUMENT",
+    "details": [{"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "API_KEY_INVALID"}],
+}
+CALLS = {
+    "/v1/chat/completions": {"messages": [{"role": "user", "content": "hello"}]},
+    "/v1/messages": {"messages": [{"role": "user", "content": "hello"}], "max_tokens": 9},
+    "/v1beta/models/by-gemini:generateContent": HELLO,
+}
+
+
+@pytest.mark.parametrize("path", CALLS)
+def test_googles_limit_for_a_minute_is_waited_and_is_no_unpaid_account(
+    setup: GatewaySetup, client: httpx.Client, path: str
+) -> None:
+    setup.supplier.script(Refuse(429, body={"error": GOOGLES_LIMIT}))
+    asked = {**CALLS[path], "model": "by-gemini"}
+    first, second = (client.post(path, json=asked) for _ in range(2))
+    assert (first.status_code, second.status_code) == (429, 429)
+    assert "own key" not in first.text
+    assert 1 <= int(second.headers["retry-after"]) <= 36
+    assert len(setup.supplier.requests) == 1
+    assert [entry.error for entry in setup.wait_for_records(2)] == ["rate_limit", "rate_limit"]
+
+
+@pytest.mark.parametrize("path", CALLS)
+def test_a_key_that_google_does_not_know_is_not_taken_for_the_callers_fault(
+    setup: GatewaySetup, start_gateway: Callable[..., Serving], path: str
+) -> None:
+    setup.models[3]["routes"].append({"channel": "chat", "model": "other", "priority": 1})
+    setup.supplier.script(Refuse(400, body={"error": NO_KEY}), SAID)
+    key, url = setup.add_key(), start_gateway().url
+    with httpx.Client(base_url=url, headers={"x-goog-api-key": key}, trust_env=False) as client:
+        reply = client.post(path, json={**CALLS[path], "model": "by-gemini"})
+    assert (reply.status_code, reply.headers["x-agentd-channel"]) == (200, "chat")
+    assert "one two three" in reply.text

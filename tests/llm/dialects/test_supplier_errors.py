@@ -17,6 +17,33 @@ def make_anthropic(kind, message="It failed"):
     return {"type": "error", "error": {"type": kind, "message": message}, "request_id": "r"}
 
 
+def make_google(code, status, message, *details):
+    kinds = {"retryDelay": "RetryInfo", "reason": "ErrorInfo", "violations": "QuotaFailure"}
+    described = [
+        {"@type": f"type.googleapis.com/google.rpc.{kinds[next(iter(one))]}", **one}
+        for one in details
+    ]
+    return {"error": {"code": code, "message": message, "status": status, "details": described}}
+
+
+LIMITED = (
+    "You exceeded your current quota, please check your plan and billing details. For more"
+    " information on this error, head to: https://ai.google.dev/gemini-api/docs/rate-limits. \n"
+    "* Quota exceeded for metric: generativelanguage.googleapis.com/"
+    "generate_content_free_tier_requests, limit: 20, model: gemini-flash\n"
+    "Please retry in 36.429760048s."
+)
+"""What Google says of any limit, also of that for a minute."""
+VIOLATION = {"violations": [{"quotaId": "GenerateRequestsPerMinutePerProjectPerModel-FreeTier"}]}
+LIMIT = make_google(429, "RESOURCE_EXHAUSTED", LIMITED, VIOLATION, {"retryDelay": "36s"})
+NO_KEY = make_google(
+    400,
+    "INVALID_ARGUMENT",
+    "API key not valid. Please pass a valid API key.",
+    {"reason": "API_KEY_INVALID", "domain": "googleapis.com"},
+)
+
+
 @pytest.mark.parametrize(
     ("status", "body", "kind"),
     [
@@ -60,6 +87,19 @@ def make_anthropic(kind, message="It failed"):
         (504, make_anthropic("timeout_error"), "server"),
         (529, make_anthropic("overloaded_error"), "overloaded"),
         (429, {"error": {"code": 429, "status": "RESOURCE_EXHAUSTED"}}, "rate_limit"),
+        (429, LIMIT, "rate_limit"),
+        (429, [LIMIT], "rate_limit"),
+        (200, LIMIT, "rate_limit"),
+        (429, make_google(429, "RESOURCE_EXHAUSTED", "Your prepayment credits are depleted."),
+            "quota"),
+        (429, make_openai("You exceeded your current quota, please check your plan"), "quota"),
+        (400, NO_KEY, "authentication"),
+        (400, [NO_KEY], "authentication"),
+        (400, {"code": "Client specified an invalid argument",
+            "error": "Incorrect API key provided: na***ys. You can obtain one from https://x.ai."},
+            "authentication"),
+        (400, make_openai("Invalid value: 'incorrect API key provided'. Supported values are: 'a'",
+            type="invalid_request_error"), "invalid_request"),
         (400, [{"error": {"code": 400, "status": "INVALID_ARGUMENT"}}], "invalid_request"),
         (404, {"error": "model 'x' not found, try pulling it first"}, "not_found"),
         (422, {"detail": [{"msg": "extra"}]}, "invalid_request"),
@@ -140,6 +180,31 @@ def test_a_long_message_is_cut():
 def test_the_time_to_wait_is_read_wherever_it_stands(headers, message, seconds):
     body = json.dumps(make_openai(message, type="rate_limit_error")).encode()
     assert parse_error_response(429, headers, body).retry_after == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize(
+    ("body", "seconds"),
+    [
+        (LIMIT, 36),
+        ([LIMIT], 36),
+        (make_google(429, "RESOURCE_EXHAUSTED", LIMITED), 36.429760048),
+        (make_google(429, "RESOURCE_EXHAUSTED", "Limited", {"retryDelay": "0.5s"}), 0.5),
+        (make_google(429, "RESOURCE_EXHAUSTED", LIMITED, {"retryDelay": "soon"}), 36.429760048),
+        (make_google(429, "RESOURCE_EXHAUSTED", "Limited", {"retryDelay": "-1s"}), None),
+    ],
+)
+def test_the_time_that_google_tells_is_waited(body, seconds):
+    found = parse_error_response(429, {}, json.dumps(body).encode())
+    assert found.retry_after == (None if seconds is None else pytest.approx(seconds))
+
+
+@pytest.mark.parametrize(
+    "details", [7, "no", {}, [7, [], {}], [{"reason": 7, "retryDelay": []}], [{"reason": ""}]]
+)
+def test_details_in_no_known_form_are_passed_over(details):
+    body = {"error": {"code": 429, "status": "RESOURCE_EXHAUSTED", "details": details}}
+    found = parse_error_response(429, {}, json.dumps(body).encode())
+    assert (found.kind, found.retry_after) == ("rate_limit", None)
 
 
 def test_nobody_waits_for_what_will_not_get_better():
