@@ -71,9 +71,15 @@ _STATUSES: dict[int, ErrorKind] = {
 
 _TOO_LONG = re.compile(
     r"maximum context|context (length|window|limit|size)|prompt is too long|too many tokens"
-    r"|input is too long|exceeds? the (maximum|available) (context|number of tokens)",
+    r"|input is too long|exceeds? the (maximum|available) (context|number of tokens)"
+    r"|maximum prompt length|exceeds? the maximum allowed input length|exceeded model token limit"
+    r"|range of input length should be|token count of \d+ exceeds the limit"
+    r"|reduce the length of the messages",
     re.IGNORECASE,
 )
+_TOO_LARGE_AT_ONCE = re.compile(r"request too large for", re.IGNORECASE)
+"""The beginning of what OpenAI and Groq say, as of a rate limit, of a single request with more
+tokens than they take in a minute: no waiting helps."""
 _REFUSED = re.compile(
     r"content filtering policy|content management policy|content exists risk"
     r"|prompt was flagged as potentially violating",
@@ -130,6 +136,8 @@ def _classify(words: list[str], message: str, status: int) -> ErrorKind:
     if kind in ("invalid_request", "server"):  # which some say of everything
         kind = _STATUSES.get(status, kind)
     if kind in ("invalid_request", "server", "context_too_long") and _TOO_LONG.search(message):
+        return "context_too_long"
+    if kind == "rate_limit" and _TOO_LARGE_AT_ONCE.match(message):
         return "context_too_long"
     if kind == "invalid_request" and _REFUSED.search(message):
         return "content_refused"

@@ -6,7 +6,7 @@ import openai
 import pytest
 
 from tests.gateway.conftest import SECRET, GatewaySetup
-from tests.supplier.steps import Answer, Call, Say, Tokens
+from tests.supplier.steps import Answer, Call, Refuse, Say, Tokens
 from tests.support.daemon import Serving
 
 HELLO = [{"role": "user", "content": "hello"}]
@@ -79,3 +79,19 @@ def test_a_stream_that_ends_without_the_last_word_is_recorded_as_whole(
         assert "".join(chunk.choices[0].delta.content or "" for chunk in stream) == "one two"
     (entry,) = setup.wait_for_records(1)
     assert (entry.outcome, str(entry.cost)) == ("ok", "0.0045")
+
+
+@pytest.mark.parametrize("model", ["by-chat", "by-responses"])
+def test_a_request_that_is_larger_than_what_a_minute_may_have_stops_no_others(
+    setup: GatewaySetup, openai_client: openai.OpenAI, model: str
+) -> None:
+    too_large = (
+        "Request too large for scripted-large in organization org-1 on tokens per min (TPM): Limit"
+        " 30000, Requested 36055. The input or output tokens must be reduced in order to run."
+    )
+    setup.supplier.script(Refuse(429, too_large, "tokens", "rate_limit_exceeded"), Say("hi"))
+    with pytest.raises(openai.APIStatusError, match="must be reduced"):
+        openai_client.chat.completions.create(model=model, messages=HELLO)
+    reply = openai_client.chat.completions.create(model=model, messages=HELLO)
+    assert reply.choices[0].message.content == "hi"
+    assert [entry.error for entry in setup.wait_for_records(2)] == ["context_too_long", ""]

@@ -55,6 +55,31 @@ NO_KEY = make_google(
         (400, make_openai(code="context_length_exceeded"), "context_too_long"),
         (400, make_openai("This model's maximum context length is 8192 tokens"),
             "context_too_long"),
+        (400, {"code": "Client specified an invalid argument", "error": "This model's maximum"
+            " prompt length is 131072 but the request contains 136973 tokens."},
+            "context_too_long"),  # xAI
+        (400, make_openai("Invalid request: Your request exceeded model token limit: 262144",
+            type="invalid_request_error"), "context_too_long"),  # Kimi
+        (400, make_openai("Range of input length should be [1, 98304]",
+            code="invalid_parameter_error"), "context_too_long"),  # Qwen
+        (400, make_openai("Input length 877338 exceeds the maximum allowed input length of 639968"
+            " tokens", code="400"), "context_too_long"),  # GLM, Poolside
+        (400, make_openai("prompt token count of 131394 exceeds the limit of 128000",
+            code="model_max_prompt_tokens_exceeded"), "context_too_long"),  # GitHub
+        (400, make_openai("Please reduce the length of the messages or completion.",
+            type="invalid_request_error"), "context_too_long"),  # Groq
+        (429, make_openai("Request too large for gpt-5 in organization org-1 on tokens per min"
+            " (TPM): Limit 30000, Requested 36055. The input or output tokens must be reduced in"
+            " order to run successfully.", type="tokens", code="rate_limit_exceeded"),
+            "context_too_long"),
+        (413, make_openai("Request too large for model `llama` in organization `org_1` service"
+            " tier `on_demand` on tokens per minute (TPM): Limit 12000, Requested 15743, please"
+            " reduce your message size and try again.", type="tokens", code="rate_limit_exceeded"),
+            "context_too_long"),
+        (429, make_openai("Rate limit reached for gpt-5 in organization org-1 on tokens per min"
+            " (TPM): Limit 30000, Used 28554, Requested 3082. Please try again in 3.2s.",
+            type="tokens", code="rate_limit_exceeded"), "rate_limit"),
+        (429, {"message": "Too many tokens, please wait before trying again."}, "rate_limit"),
         (400, make_openai("Not this", type=None, code="content_filter"), "content_refused"),
         (400, make_openai("Not this", code="content_policy_violation"), "content_refused"),
         (400, make_openai("Not this", type="content_filter"), "content_refused"),
