@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from email.utils import parsedate_to_datetime
 
 import msgspec
@@ -182,10 +182,23 @@ def _read_details(said: object, name: str) -> Iterator[str]:
 def _read_message(said: object) -> str:
     error = _unwrap_error(said)
     if isinstance(error, Mapping):
-        found = (error.get(name) for name in ("message", "detail", "error_msg"))
-        error = next((text for text in found if isinstance(text, str) and text), "")
+        found = [error.get(name) for name in ("message", "detail", "error_msg")]
+        texts = [text for text in found if isinstance(text, str) and text]
+        error = texts[0] if texts else "; ".join(_read_invalid_fields(found))
     text = " ".join(error.split()) if isinstance(error, str) else ""
     return text if len(text) <= _MOST_MESSAGE else text[: _MOST_MESSAGE - 1] + "…"
+
+
+def _read_invalid_fields(found: Iterable[object]) -> Iterator[str]:
+    """Yield what is wrong with each field, as Mistral and servers with FastAPI list them."""
+    for one in found:
+        listed = one.get("detail") if isinstance(one, Mapping) else one
+        for field in listed if isinstance(listed, list) else ():
+            text = field.get("msg") if isinstance(field, Mapping) else None
+            if isinstance(text, str) and text:
+                place = field.get("loc")
+                named = ".".join(map(str, place)) if isinstance(place, list) else ""
+                yield f"{named}: {text}" if named else text
 
 
 def _unwrap_error(said: object) -> object:

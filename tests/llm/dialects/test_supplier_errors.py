@@ -146,6 +146,15 @@ def test_every_error_has_its_kind(status, body, kind):
     [
         (b'{"error": {"message": " It\\n failed "}}', "It failed"),
         (b'{"error": "Not here"}', "Not here"),
+        (
+            b'{"object": "error", "message": {"detail": [{"type": "extra_forbidden", "loc":'
+            b' ["body", "seed"], "msg": "Extra inputs are not permitted"}, {"msg": "No"}]}}',
+            "body.seed: Extra inputs are not permitted; No",
+        ),
+        (
+            b'{"detail": [{"loc": ["body", "messages", 0], "msg": "Field required"}, 7, {}]}',
+            "body.messages.0: Field required",
+        ),
         (b'{"detail": "Not allowed"}', "Not allowed"),
         (b"upstream connect error", "upstream connect error"),
         (b"<html><h1>502</h1></html>", "The supplier gave no reason (HTTP 502)"),
