@@ -24,6 +24,7 @@ from agentd.gateway.admin.check import (
 from agentd.gateway.channels.model import Channel
 from agentd.llm.conversation import SupplierError, UsageUpdated
 from agentd.llm.dialects.dialect import DIALECTS, join_url
+from agentd.llm.dialects.openai_chat.strict_suppliers import adapt_to_supplier
 from agentd.llm.dialects.supplier_errors import parse_error_response
 from agentd.llm.price import NO_USAGE
 from agentd.llm.upstream.client import HttpUpstream
@@ -172,13 +173,14 @@ class _CheckRun:
         """Make the one request that costs something."""
         channel = self._channel
         dialect = DIALECTS[channel.dialects[0]]
+        body = dialect.encode_request(
+            build_smallest_request(channel), paid.supplier_model, stream=False
+        )
         request = UpstreamRequest(
             "POST",
             join_url(channel.url, dialect.get_path(paid.supplier_model, stream=False)),
             merge_headers(dialect.build_headers(self._key), channel.headers),
-            dialect.encode_request(
-                build_smallest_request(channel), paid.supplier_model, stream=False
-            ),
+            adapt_to_supplier(body, channel.dialects[0], channel.url),
             _TIMEOUTS,
         )
         async with upstream.send(request) as answer:

@@ -19,6 +19,7 @@ from agentd.llm.dialects import openai_embeddings
 from agentd.llm.dialects.caller import RequestSummary
 from agentd.llm.dialects.callers import CALLERS
 from agentd.llm.dialects.dialect import DIALECTS, join_url
+from agentd.llm.dialects.openai_chat.strict_suppliers import adapt_to_supplier
 from agentd.llm.dialects.openai_responses.item_references import decode_items, encode_items
 from agentd.llm.dialects.output_limit import MIN_THINKING_BUDGET, apply_output_limit
 from agentd.llm.dialects.single_tool_call import FirstCallReader, drop_further_calls
@@ -83,7 +84,7 @@ class UpstreamCall:
         """
         channel, dialect = candidate.channel, DIALECTS[candidate.dialect]
         forwarded = self.request.headers if candidate.is_passthrough else {}
-        body = self._encode_body(candidate)
+        body = adapt_to_supplier(self._encode_body(candidate), candidate.dialect, channel.url)
         if candidate.parameters and self.request.endpoint.kind == "reply":
             body = apply_parameters(body, candidate.parameters)
         return UpstreamRequest(

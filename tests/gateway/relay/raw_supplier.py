@@ -39,7 +39,7 @@ def running_raw_supplier() -> Iterator[RawSupplier]:
         def serve_one(line: socket.socket) -> None:
             with line, contextlib.suppress(OSError):
                 line.settimeout(PATIENCE)
-                made.heard.append(_read_request(line))
+                made.heard.append(read_request(line))
                 made.behave(line)
 
         accepting = threading.Thread(target=serve)
@@ -53,7 +53,8 @@ def running_raw_supplier() -> Iterator[RawSupplier]:
                 thread.join()
 
 
-def _read_request(line: socket.socket) -> bytes:
+def read_request(line: socket.socket) -> bytes:
+    """Read a request, with its body."""
     data = b""
     while b"\r\n\r\n" not in data:
         data += (piece := line.recv(65536))

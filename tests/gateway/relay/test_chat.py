@@ -1,11 +1,15 @@
 """OpenAI's client through the gateway."""
 
+import json
+import socket
 from collections.abc import Callable
 
+import anthropic
 import openai
 import pytest
 
 from tests.gateway.conftest import SECRET, GatewaySetup
+from tests.gateway.relay.raw_supplier import read_request, running_raw_supplier
 from tests.supplier.steps import Answer, Call, Refuse, Say, Tokens
 from tests.support.daemon import Serving
 
@@ -95,3 +99,39 @@ def test_a_request_that_is_larger_than_what_a_minute_may_have_stops_no_others(
     reply = openai_client.chat.completions.create(model=model, messages=HELLO)
     assert reply.choices[0].message.content == "hi"
     assert [entry.error for entry in setup.wait_for_records(2)] == ["context_too_long", ""]
+
+
+def test_mistral_gets_no_field_that_it_refuses_from_any_caller(
+    setup: GatewaySetup, start_gateway: Callable[..., Serving]
+) -> None:
+    sent: list[dict[str, object]] = []
+    choice = {"index": 0, "message": {"role": "assistant", "content": "hi"}}
+    usage = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
+    reply = json.dumps(
+        {"id": "1", "choices": [{**choice, "finish_reason": "stop"}]} | {"usage": usage}
+    )
+
+    def behave(line: socket.socket) -> None:  # as a proxy: the supplier is far away
+        line.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
+        sent.append(json.loads(read_request(line).partition(b"\r\n\r\n")[2]))
+        head = f"Content-Type: application/json\r\nContent-Length: {len(reply)}\r\n\r\n"
+        line.sendall(f"HTTP/1.1 200 OK\r\nConnection: close\r\n{head}{reply}".encode())
+
+    with running_raw_supplier() as proxy:
+        proxy.behave = behave
+        transport = {"kind": "http", "url": proxy.url}
+        mistral = setup.build_channel("mistral", "openai-chat", transport=transport)
+        setup.channels.append(mistral | {"url": "http://api.mistral.ai/v1"})
+        setup.models[0]["routes"] = [{"channel": "mistral", "model": "mistral-large"}]
+        key, url = setup.add_key(), start_gateway().url
+        with openai.OpenAI(base_url=f"{url}/v1", api_key=key, max_retries=0) as client:
+            client.chat.completions.create(
+                model="by-chat", messages=HELLO, max_completion_tokens=90, user="ann"
+            )
+        with anthropic.Anthropic(base_url=url, api_key=key, max_retries=0) as other:
+            other.messages.create(
+                model="by-chat", messages=HELLO, max_tokens=80, metadata={"user_id": "ann"}
+            )
+        assert proxy.heard[0].startswith(b"CONNECT api.mistral.ai:80 ")
+    asked = {"model": "mistral-large", "messages": HELLO}
+    assert sent == [{**asked, "max_tokens": 90}, {**asked, "max_tokens": 80}]

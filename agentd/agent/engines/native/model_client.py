@@ -25,6 +25,7 @@ from agentd.llm.conversation import (
 from agentd.llm.dialects.anthropic import upstream as anthropic_upstream
 from agentd.llm.dialects.dialect import Dialect, join_url
 from agentd.llm.dialects.openai_chat import upstream as openai_chat_upstream
+from agentd.llm.dialects.openai_chat.strict_suppliers import adapt_to_supplier
 from agentd.llm.dialects.openai_responses import upstream as openai_responses_upstream
 from agentd.llm.dialects.supplier_errors import parse_error_response
 from agentd.llm.endpoint import SupplierAccess
@@ -112,7 +113,9 @@ class ModelClient:
                 "POST",
                 join_url(access.url, dialect.get_path(model)),
                 dialect.build_headers(access.key),
-                dialect.encode_request(conversation, model),
+                adapt_to_supplier(
+                    dialect.encode_request(conversation, model), access.dialect, access.url
+                ),
                 structs.replace(self._timeouts, total=total),
             )
             async with (
