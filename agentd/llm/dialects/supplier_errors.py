@@ -35,6 +35,7 @@ _WORDS: dict[str, ErrorKind] = {
     "moderation_blocked": "content_refused",
     "data_inspection_failed": "content_refused",
     "DataInspectionFailed": "content_refused",
+    "tool_use_failed": "unusable_reply",
     "insufficient_quota": "quota",
     "billing_error": "quota",
     "billing_hard_limit_reached": "quota",
@@ -74,7 +75,7 @@ _TOO_LONG = re.compile(
     r"|input is too long|exceeds? the (maximum|available) (context|number of tokens)"
     r"|maximum prompt length|exceeds? the maximum allowed input length|exceeded model token limit"
     r"|range of input length should be|token count of \d+ exceeds the limit"
-    r"|reduce the length of the messages",
+    r"|reduce the length of the messages|prompt exceeds max length",
     re.IGNORECASE,
 )
 _TOO_LARGE_AT_ONCE = re.compile(r"request too large for", re.IGNORECASE)
@@ -93,6 +94,8 @@ _OVER_QUOTA = re.compile(r"exceeded your current quota", re.IGNORECASE)
 _BAD_KEY = re.compile(r"incorrect api key provided", re.IGNORECASE)
 """The beginning of what xAI says of a key, with status 400; later in a message, callers could
 have it said."""
+_BAD_PLACE = re.compile(r"user location is not supported", re.IGNORECASE)
+"""The beginning of what Google says, with status 400, of where a request comes from."""
 _TRY_AGAIN = re.compile(
     r"(?:try again|retry|resets?) in "
     r"((?:[\d.]+ ?(?:ms|[dhms]|seconds?|minutes?|hours?|days?)(?![a-z]),? ?)+)",
@@ -139,16 +142,21 @@ def _classify(words: list[str], message: str, status: int) -> ErrorKind:
         return "context_too_long"
     if kind == "rate_limit" and _TOO_LARGE_AT_ONCE.match(message):
         return "context_too_long"
-    if kind == "invalid_request" and _REFUSED.search(message):
-        return "content_refused"
-    if kind == "invalid_request" and _BAD_KEY.match(message):
-        return "authentication"
     unpaid = _NO_MONEY.search(message) or (
         "RESOURCE_EXHAUSTED" not in words and _OVER_QUOTA.search(message)
     )
     if kind in ("invalid_request", "rate_limit", "permission") and unpaid:
         return "quota"
-    return kind
+    return _classify_invalid(message) if kind == "invalid_request" else kind
+
+
+def _classify_invalid(message: str) -> ErrorKind:
+    """Return what some suppliers call an invalid request."""
+    if _REFUSED.search(message):
+        return "content_refused"
+    if _BAD_KEY.match(message):
+        return "authentication"
+    return "permission" if _BAD_PLACE.match(message) else "invalid_request"
 
 
 def _classify_status(words: list[str], status: int) -> ErrorKind:
@@ -180,13 +188,30 @@ def _read_details(said: object, name: str) -> Iterator[str]:
 
 
 def _read_message(said: object) -> str:
+    text = " ".join(filter(None, (_read_own_message(said), _read_message_behind(said))))
+    return text if len(text) <= _MOST_MESSAGE else text[: _MOST_MESSAGE - 1] + "…"
+
+
+def _read_message_behind(said: object) -> str:
+    """Return what the supplier behind OpenRouter says, which itself tells only that one failed."""
+    error = _unwrap_error(said)
+    metadata = error.get("metadata") if isinstance(error, Mapping) else None
+    raw = metadata.get("raw") if isinstance(metadata, Mapping) else None
+    if isinstance(raw, str):
+        try:
+            raw = msgspec.json.decode(raw)
+        except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+            return " ".join(raw.split())
+    return _read_own_message(raw)
+
+
+def _read_own_message(said: object) -> str:
     error = _unwrap_error(said)
     if isinstance(error, Mapping):
         found = [error.get(name) for name in ("message", "detail", "error_msg")]
         texts = [text for text in found if isinstance(text, str) and text]
         error = texts[0] if texts else "; ".join(_read_invalid_fields(found))
-    text = " ".join(error.split()) if isinstance(error, str) else ""
-    return text if len(text) <= _MOST_MESSAGE else text[: _MOST_MESSAGE - 1] + "…"
+    return " ".join(error.split()) if isinstance(error, str) else ""
 
 
 def _read_invalid_fields(found: Iterable[object]) -> Iterator[str]:

@@ -44,6 +44,14 @@ NO_KEY = make_google(
 )
 
 
+def make_openrouter(raw, code=400):
+    metadata = {"raw": raw, "provider_name": "Anthropic"}
+    return {"error": {"message": "Provider returned error", "code": code, "metadata": metadata}}
+
+
+TOO_LONG = make_anthropic("invalid_request_error", "prompt is too long: 209353 tokens > 200000")
+
+
 @pytest.mark.parametrize(
     ("status", "body", "kind"),
     [
@@ -66,6 +74,20 @@ NO_KEY = make_google(
             " tokens", code="400"), "context_too_long"),  # GLM, Poolside
         (400, make_openai("prompt token count of 131394 exceeds the limit of 128000",
             code="model_max_prompt_tokens_exceeded"), "context_too_long"),  # GitHub
+        (400, make_openai("Prompt exceeds max length", code="1261"), "context_too_long"),  # z.ai
+        (400, make_openrouter(TOO_LONG), "context_too_long"),
+        (400, make_openrouter(json.dumps(TOO_LONG)), "context_too_long"),
+        (200, make_openrouter(json.dumps(TOO_LONG)), "context_too_long"),
+        (400, make_openrouter("Input is too long for requested model."), "context_too_long"),
+        (400, make_openrouter("temperature: no"), "invalid_request"),
+        (429, make_openrouter(json.dumps(make_anthropic("authentication_error")), 429),
+            "rate_limit"),
+        (400, make_openai("Failed to call a function. Please adjust your prompt.",
+            type="invalid_request_error", code="tool_use_failed"), "unusable_reply"),  # Groq
+        (400, make_google(400, "FAILED_PRECONDITION",
+            "User location is not supported for the API use."), "permission"),
+        (400, make_google(400, "FAILED_PRECONDITION", "The File files/1 is not in an ACTIVE state"),
+            "invalid_request"),
         (400, make_openai("Please reduce the length of the messages or completion.",
             type="invalid_request_error"), "context_too_long"),  # Groq
         (429, make_openai("Request too large for gpt-5 in organization org-1 on tokens per min"
@@ -156,6 +178,17 @@ def test_every_error_has_its_kind(status, body, kind):
             "body.messages.0: Field required",
         ),
         (b'{"detail": "Not allowed"}', "Not allowed"),
+        (
+            b'{"error": {"message": "Provider returned error", "metadata": {"raw":'
+            b' "{\\"error\\": {\\"message\\": \\"Not here\\"}}"}}}',
+            "Provider returned error Not here",
+        ),
+        (
+            b'{"error": {"message": "Provider returned error", "metadata": {"raw": " Not\\nso "}}}',
+            "Provider returned error Not so",
+        ),
+        (b'{"error": {"message": "No", "metadata": {"raw": 7}}}', "No"),
+        (b'{"error": {"message": "No", "metadata": {"provider_name": null}}}', "No"),
         (b"upstream connect error", "upstream connect error"),
         (b"<html><h1>502</h1></html>", "The supplier gave no reason (HTTP 502)"),
         (b"", "The supplier gave no reason (HTTP 502)"),
