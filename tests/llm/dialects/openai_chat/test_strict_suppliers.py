@@ -1,4 +1,4 @@
-"""Suppliers that refuse some fields of OpenAI's dialect get requests without them."""
+"""Suppliers that lack some fields of OpenAI's dialect get requests without them."""
 
 import json
 
@@ -31,6 +31,24 @@ def test_mistral_gets_its_own_limit_as_it_is(limit: dict[str, None]) -> None:
     assert json.loads(adapted) == {**SAID, "max_tokens": 7}
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://api.deepseek.com",
+        "https://ollama.com/v1",
+        "http://127.0.0.1:11434",
+        "http://desk:11434/v1",
+    ],
+)
+def test_who_knows_only_the_old_name_of_the_limit_gets_that(url: str) -> None:
+    adapted = adapt_to_supplier(json.dumps(ASKED).encode(), "openai-chat", url)
+    expected = {**ASKED, "max_tokens": 90}
+    del expected["max_completion_tokens"]
+    assert json.loads(adapted) == expected
+    unlimited = json.dumps({**SAID, "max_tokens": 7}).encode()
+    assert adapt_to_supplier(unlimited, "openai-chat", url) is unlimited
+
+
 def test_mistral_gets_no_thinking_of_before() -> None:
     call = {"id": "a1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
     answered = {"role": "assistant", "content": "reasoning_content", "tool_calls": [call]}
@@ -53,6 +71,8 @@ def test_messages_in_no_known_form_are_for_mistral_to_refuse(messages: dict[str,
     [
         ("openai-chat", "https://api.openai.com/v1"),
         ("openai-chat", "https://api.notmistral.ai/v1"),
+        ("openai-chat", "http://127.0.0.1:8000"),
+        ("openai-chat", "http://127.0.0.1:99999"),
         ("openai-chat", "https://example.org/api.mistral.ai"),
         ("anthropic", "https://api.mistral.ai/v1"),
     ],
