@@ -40,6 +40,7 @@ _WORDS: dict[str, ErrorKind] = {
     "billing_error": "quota",
     "billing_hard_limit_reached": "quota",
     "usage_limit_reached": "quota",
+    "exceeded_current_quota_error": "quota",
     "rate_limit_error": "rate_limit",
     "rate_limit_exceeded": "rate_limit",
     "RESOURCE_EXHAUSTED": "rate_limit",
@@ -87,7 +88,9 @@ _REFUSED = re.compile(
     re.IGNORECASE,
 )
 _NO_MONEY = re.compile(
-    r"credit balance|insufficient (balance|credits?|funds)|credits are depleted", re.IGNORECASE
+    r"credit balance|insufficient (balance|credits?|funds)|credits are depleted"
+    r"|^you have reached your specified api usage limits",
+    re.IGNORECASE,
 )
 _OVER_QUOTA = re.compile(r"exceeded your current quota", re.IGNORECASE)
 """No money, but for Google, who says so of any limit, and most often of that for a minute."""

@@ -140,6 +140,11 @@ TOO_LONG = make_anthropic("invalid_request_error", "prompt is too long: 209353 t
         (429, make_google(429, "RESOURCE_EXHAUSTED", "Your prepayment credits are depleted."),
             "quota"),
         (429, make_openai("You exceeded your current quota, please check your plan"), "quota"),
+        (400, make_anthropic("invalid_request_error", "You have reached your specified API usage"
+            " limits. You will regain access on 2026-04-01 at 00:00 UTC."), "quota"),
+        (403, make_openai("Your account org-1 <ak-1> is not active, organization <org-1> exceeded"
+            " current quota, please check your plan", type="exceeded_current_quota_error"),
+            "quota"),  # Kimi
         (400, NO_KEY, "authentication"),
         (400, [NO_KEY], "authentication"),
         (400, {"code": "Client specified an invalid argument",
