@@ -21,8 +21,8 @@ MAX_HEAD_BYTES = 64 * 1024
 _HEAD_END = re.compile(rb"\r?\n\r?\n")
 """The end of a head; a bare line feed ends a line, too (RFC 9112, section 2.2)."""
 
-_BEGIN = re.compile(rb"[\r\n]*+(?:[!#$%&'*+\-.^_`|~0-9A-Za-z]|\Z)")
-"""What a request may begin with, as far as it has arrived."""
+_BEGIN = re.compile(rb"[\r\n]*+(?:([!#$%&'*+\-.^_`|~0-9A-Za-z])|\Z)")
+"""What a request may begin with, as far as it has arrived; the group is its method's first byte."""
 
 _LINE = (
     r"([!#$%&'*+\-.^_`|~0-9A-Za-z]++):"  # a token (RFC 9110, section 5.6.2)
@@ -232,6 +232,8 @@ class RequestParser:
         """Received bytes that are not taken yet."""
         self._searched = 0
         """How much of it is known to hold no end of a head."""
+        self._has_begun = False
+        """True once the first byte of a method is there."""
         self._body: FixedBody | ChunkedBody | None = None
         """The body of the request; None: its head has not arrived."""
         self._whole = b""
@@ -300,13 +302,24 @@ class RequestParser:
                 else TargetTooLong("the target is too long")
             )
         if end is None:
-            if not self._searched and not _BEGIN.match(self._buffer):
-                # Such as a client that speaks TLS: it sends no more before it has an answer.
-                raise HTTPInputError("it does not begin with a method")
+            self._require_method()
             self._searched = size
             return None
         head = parse_head(bytes(self._buffer[:size]))
         del self._buffer[:size]
         self._searched = 0
+        self._has_begun = False
         self._body = ChunkedBody() if head.length is None else FixedBody(head.length)
         return head
+
+    def _require_method(self) -> None:
+        """Refuse what begins no request, without waiting for the end of its head.
+
+        A client that speaks TLS, for one, sends no more before it has an answer.
+        """
+        if self._has_begun:
+            return
+        begin = _BEGIN.match(self._buffer, self._searched)  # all before was empty lines
+        if not begin:
+            raise HTTPInputError("it does not begin with a method")
+        self._has_begun = begin[1] is not None

@@ -358,6 +358,24 @@ def test_bytes_that_begin_no_request_are_refused_before_more_comes(data: bytes) 
         parser.next_event()
 
 
+PIECES = (b"\r", b"\n", b"\x16", b"G", b"ET / HTTP/1.1", b"\r\n\r\n", b" ", b"Host: here")
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=12), st.lists(st.integers(0, 1000), max_size=8))
+def test_bytes_are_refused_however_they_arrive(pieces, cuts):
+    data = b"".join(pieces)
+    places = sorted({0, len(data), *(cut % (len(data) + 1) for cut in cuts)})
+
+    def list_events(parts):
+        try:
+            return [type(event) for event in read_events(RequestParser(), parts)]
+        except HTTPInputError:
+            return "refused"
+
+    parts = [data[one:other] for one, other in pairwise(places)]
+    assert list_events(parts) == list_events([data])
+
+
 @pytest.mark.parametrize("data", [b"\r", b"\r\n", b"G", b"\r\nPOST /"])
 def test_what_may_become_a_request_waits_for_more(data: bytes) -> None:
     parser = RequestParser()
