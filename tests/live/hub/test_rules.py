@@ -4,6 +4,7 @@ import logging
 import select
 import socket
 import struct
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, suppress
@@ -501,9 +502,17 @@ def test_neither_key_nor_id_is_in_any_line_of_the_log(
 
 
 def test_rule_14_a_client_that_never_reads_is_cut_while_others_hear_all(
-    client: Client, dial: Dial
+    client: Client, dial: Dial, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rule 14."""
+    cut = threading.Event()
+    close = SocketLink.close
+
+    def close_and_tell(link: SocketLink, last: Record | None) -> None:
+        close(link, last)
+        cut.set()
+
+    monkeypatch.setattr(SocketLink, "close", close_and_tell)
     stuck = dial()
     stuck.greet(1, PING)
     reading = dial()
@@ -513,6 +522,9 @@ def test_rule_14_a_client_that_never_reads_is_cut_while_others_hear_all(
         client.messages(client.create_chat(prompt=f"{number}" + "x" * 200_000))
         ends = (record["arguments"][0].get("reason") for record in told if is_chat(record))
         assert "turn.ended" in ends  # which reads only so far
+        if cut.is_set():  # what is not read for some seconds after that is lost
+            break
+    assert cut.is_set()
     said = list(stuck.read_records())
     assert said[-1] == {"type": 7, "allowReconnect": True}
     assert sum(record.get("target") == "messageUpdate" for record in said) < 100
