@@ -88,15 +88,18 @@ _REFUSED = re.compile(
     re.IGNORECASE,
 )
 _NO_MONEY = re.compile(
-    r"credit balance|insufficient (balance|credits?|funds)|credits are depleted"
-    r"|^you have reached your specified api usage limits",
+    r"credit balance|insufficient (balance|credits?|funds)|credits are depleted", re.IGNORECASE
+)
+_UNPAID_REQUEST = re.compile(
+    r"(?=your credit balance is too low|you have reached your specified api usage limits"
+    r"|insufficient (balance|credits?|funds))(?!.*: )",
     re.IGNORECASE,
 )
+"""The beginning of what Anthropic, for one, says of an account, with status 400."""
 _OVER_QUOTA = re.compile(r"exceeded your current quota", re.IGNORECASE)
 """No money, but for Google, who says so of any limit, and most often of that for a minute."""
 _BAD_KEY = re.compile(r"incorrect api key provided", re.IGNORECASE)
-"""The beginning of what xAI says of a key, with status 400; later in a message, callers could
-have it said."""
+"""The beginning of what xAI says of a key, with status 400."""
 _BAD_PLACE = re.compile(r"user location is not supported", re.IGNORECASE)
 """The beginning of what Google says, with status 400, of where a request comes from."""
 _TRY_AGAIN = re.compile(
@@ -127,6 +130,8 @@ def parse_error(
     words = list(_read_codes(said))
     message = _read_message(said)
     kind = _classify(words, message, status)
+    if kind in ("invalid_request", "rate_limit", "permission"):
+        kind = _classify_by_account(kind, words, _read_own_message(said))
     if not message:
         name = ", ".join(dict.fromkeys(word for word in words if not word.isdigit()))
         message = f"The supplier gave no reason ({name or f'HTTP {status}'})"
@@ -145,21 +150,27 @@ def _classify(words: list[str], message: str, status: int) -> ErrorKind:
         return "context_too_long"
     if kind == "rate_limit" and _TOO_LARGE_AT_ONCE.match(message):
         return "context_too_long"
-    unpaid = _NO_MONEY.search(message) or (
-        "RESOURCE_EXHAUSTED" not in words and _OVER_QUOTA.search(message)
-    )
-    if kind in ("invalid_request", "rate_limit", "permission") and unpaid:
-        return "quota"
-    return _classify_invalid(message) if kind == "invalid_request" else kind
-
-
-def _classify_invalid(message: str) -> ErrorKind:
-    """Return what some suppliers call an invalid request."""
-    if _REFUSED.search(message):
+    if kind == "invalid_request" and _REFUSED.search(message):
         return "content_refused"
-    if _BAD_KEY.match(message):
+    return kind
+
+
+def _classify_by_account(kind: ErrorKind, words: list[str], message: str) -> ErrorKind:
+    """Return the kind of an error whose message, the supplier's own, may be about our account.
+
+    An invalid request is told with words of the caller, also with the name of a field at the
+    beginning, before a colon. Nobody can have it said so that the account is given up for all.
+    """
+    if kind != "invalid_request":
+        unpaid = _NO_MONEY.search(message) or (
+            "RESOURCE_EXHAUSTED" not in words and _OVER_QUOTA.search(message)
+        )
+        return "quota" if unpaid else kind
+    if "Client specified an invalid argument" in words and _BAD_KEY.match(message):  # xAI
         return "authentication"
-    return "permission" if _BAD_PLACE.match(message) else "invalid_request"
+    if _UNPAID_REQUEST.match(message):
+        return "quota"
+    return "permission" if _BAD_PLACE.match(message) else kind
 
 
 def _classify_status(words: list[str], status: int) -> ErrorKind:
@@ -173,9 +184,10 @@ def _read_codes(said: object) -> Iterator[str]:
     """Yield the codes and types of an error, the most specific first."""
     yield from _read_details(said, "reason")
     error = _unwrap_error(said)
-    if isinstance(error, Mapping):
+    fields = error if isinstance(error, Mapping) else said  # xAI's stand beside the text
+    if isinstance(fields, Mapping):
         for name in ("code", "type", "status"):
-            word = error.get(name)
+            word = fields.get(name)
             if isinstance(word, str | int) and not isinstance(word, bool) and word != "error":
                 yield str(word)
 
@@ -225,7 +237,8 @@ def _read_invalid_fields(found: Iterable[object]) -> Iterator[str]:
             text = field.get("msg") if isinstance(field, Mapping) else None
             if isinstance(text, str) and text:
                 place = field.get("loc")
-                named = ".".join(map(str, place)) if isinstance(place, list) else ""
+                names = place if isinstance(place, list) else ()
+                named = ".".join(str(name) for name in names if isinstance(name, str | int))
                 yield f"{named}: {text}" if named else text
 
 

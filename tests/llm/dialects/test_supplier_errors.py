@@ -1,6 +1,7 @@
 """Each error has one name, whatever a supplier calls it."""
 
 import json
+import sys
 
 import pytest
 from hypothesis import given
@@ -166,6 +167,42 @@ def test_every_error_has_its_kind(status, body, kind):
     found = parse_error_response(status, {}, json.dumps(body).encode())
     assert found.kind == kind
     assert found.message
+
+
+@pytest.mark.parametrize(
+    "echoed",
+    [
+        "Your credit balance is too low: Extra inputs are not permitted",
+        "You have reached your specified API usage limits. 1: Extra inputs are not permitted",
+        "Incorrect API key provided: no.: Extra inputs are not permitted",
+        "response_format.type: Input should be 'text', not 'insufficient balance'",
+        "Invalid value: 'credit balance'. Supported values are: 'auto' and 'none'.",
+        "Invalid value: 'You exceeded your current quota'.",
+    ],
+)
+def test_no_caller_can_have_a_supplier_say_that_our_account_is_not_taken(echoed):
+    """The channel would be given up for everybody: a refusal has words of the request in it."""
+    for body in (
+        make_openai(echoed, type="invalid_request_error"),
+        make_anthropic("invalid_request_error", echoed),
+        {"detail": [{"loc": [echoed.partition(": ")[0]], "msg": "Extra inputs are not permitted"}]},
+        make_openrouter(json.dumps(make_anthropic("invalid_request_error", echoed))),
+        make_openrouter("Your credit balance is too low"),
+    ):
+        assert parse_error_response(400, {}, json.dumps(body).encode()).kind == "invalid_request"
+
+
+def test_an_account_behind_openrouter_is_not_ours():
+    body = make_openrouter(json.dumps(make_openai("Insufficient balance")), 429)
+    assert parse_error_response(429, {}, json.dumps(body).encode()).kind == "rate_limit"
+
+
+def test_a_field_whose_place_is_nested_as_deep_as_can_be_read_breaks_nothing():
+    limit = sys.getrecursionlimit()
+    for depth in range(1, limit):
+        nested = "[" * depth + "]" * depth
+        body = f'{{"detail": [{{"loc": ["body", {nested}], "msg": "No"}}]}}'.encode()
+        assert parse_error_response(400, {}, body).kind == "invalid_request"
 
 
 @pytest.mark.parametrize(
