@@ -5,12 +5,15 @@ A pressed button below a reply sends the prompt of that button.
 """
 
 import re
+from collections.abc import Sequence
 from typing import TypeAlias
 
 from msgspec import Struct
 
 from agentd.bots.messenger import Attachment, IncomingUpdate, Keyboard, KeyboardButton
+from agentd.bots.replies import to_line
 from agentd.bots.state import BotState
+from agentd.chats.approval import Approval
 from agentd.chats.model import strip_buttons
 from agentd.core.ids import MAX_ID
 
@@ -23,11 +26,13 @@ Write what you want done; it goes to this conversation's chat.
 /model shows the models, /model NAME chooses one
 /mode shows the modes of the program, such as plan, /mode NAME chooses one, /mode off the usual one
 /approve and /deny answer the agent's question, /approve always allows similar ones too
+/answer TEXT says in words what the agent asks you
 /chat ID continues a chat that is linked to this bot
 /help shows this"""
 USUAL_MODE = "off"
 """The argument of ``/mode`` for the usual mode of the chat's program."""
 TOO_OLD = "That button is too old."
+WANTS_WORDS = "The agent asks for words: /answer TEXT"
 LONGEST_LABEL = 60
 MOST_BUTTONS = 24
 """Below one message."""
@@ -35,7 +40,7 @@ MOST_BUTTONS = 24
 _MARK = re.compile(r"\[\[([^\[\]\n]+)\]\]")
 _COMMAND = re.compile(r"/([A-Za-z_]{1,32})(?:@\w+)?(?:\s+(.*))?", re.DOTALL)
 _NUMBER = re.compile(r"[1-9][0-9]{0,15}")
-_QUESTION = re.compile(r"a:([1-9][0-9]{0,15}):([1-9][0-9]{0,15}):(allow|always|deny)")
+_QUESTION = re.compile(r"a:([1-9][0-9]{0,15}):([1-9][0-9]{0,15}):(allow|always|deny|[0-9]{1,2})")
 
 
 class SendText(Struct, frozen=True):
@@ -106,12 +111,30 @@ class ChooseMode(Struct, frozen=True):
 
 
 class AnswerApproval(Struct, frozen=True):
-    """Answer a question of a chat; number 0: the only one that is open."""
+    """Allow or deny what a question of a chat is about; number 0: the only one that is open."""
 
     chat: int
     number: int
     allowed: bool
     session: bool = False
+
+
+class AnswerInWords(Struct, frozen=True):
+    """Answer what the agent of a chat asks the person.
+
+    The text may begin with the question's number, which it must where several are open.
+    """
+
+    chat: int
+    text: str
+
+
+class ChooseAnswer(Struct, frozen=True):
+    """Answer a question of a chat with one of the answers that it offers, counted from 0."""
+
+    chat: int
+    number: int
+    choice: int
 
 
 class AdoptChat(Struct, frozen=True):
@@ -146,6 +169,8 @@ Instruction: TypeAlias = (
     | ShowModes
     | ChooseMode
     | AnswerApproval
+    | AnswerInWords
+    | ChooseAnswer
     | AdoptChat
     | TranscribeVoice
     | AttachImage
@@ -189,7 +214,7 @@ def _parse_command(name: str, rest: str, chat: int) -> Instruction:
                 if _NUMBER.fullmatch(rest)
                 else SendText("Which chat? /chat ID")
             )
-        case "stop" | "status" | "queue" | "mode" | "approve" | "deny":
+        case "stop" | "status" | "queue" | "mode" | "approve" | "deny" | "answer":
             return (
                 _parse_chat_command(name, rest, chat)
                 if chat
@@ -210,6 +235,13 @@ def _parse_chat_command(name: str, rest: str, chat: int) -> Instruction:
         case "mode":
             usual = rest.lower() == USUAL_MODE
             return ChooseMode(chat, "" if usual else rest) if rest else ShowModes(chat)
+        case "answer":
+            return AnswerInWords(chat, rest) if rest else SendText(WANTS_WORDS)
+    return _parse_decision(name, rest, chat)
+
+
+def _parse_decision(name: str, rest: str, chat: int) -> Instruction:
+    """Parse ``/approve`` or ``/deny``."""
     session = rest == "always"
     if rest and not session and not _is_id(rest):
         return SendText(f"/{name} takes a question's number, or nothing when only one is open.")
@@ -226,14 +258,31 @@ def _is_id(text: str) -> bool:
 def _parse_press(data: str, state: BotState) -> Instruction:
     if question := _QUESTION.fullmatch(data):
         chat, number, answer = int(question[1]), int(question[2]), question[3]
-        if any(link.chat == chat for link in state.links.values()):
-            return AnswerApproval(
-                chat, number, allowed=answer != "deny", session=answer == "always"
-            )
-        return SendText(TOO_OLD)
+        if all(link.chat != chat for link in state.links.values()):
+            return SendText(TOO_OLD)
+        if answer.isdecimal():
+            return ChooseAnswer(chat, number, int(answer))
+        return AnswerApproval(chat, number, allowed=answer != "deny", session=answer == "always")
     kind, _, digits = data.partition(":")
     button = state.buttons.get(int(digits)) if kind == "b" and _NUMBER.fullmatch(digits) else None
     return SendPrompt(button.chat, button.prompt) if button else SendText(TOO_OLD)
+
+
+def find_question(asked: Sequence[Approval], number: int) -> Approval | None:
+    """Return the open question with a number; with 0, the only one."""
+    if not number:
+        return asked[0] if len(asked) == 1 else None
+    return next((one for one in asked if one.id == number), None)
+
+
+def find_answered(asked: Sequence[Approval], text: str) -> tuple[Approval | None, str]:
+    """Return the question of the agent that a text answers, and the answer in it."""
+    wanting = [one for one in asked if one.kind == "question"]
+    begin, _, words = text.partition(" ")
+    for one in wanting:
+        if begin == str(one.id) and words.strip():
+            return one, words.strip()
+    return find_question(wanting, 0), text
 
 
 def parse_buttons(reply: str) -> list[list[tuple[str, str]]]:
@@ -263,10 +312,15 @@ def build_keyboard(reply: str, chat: int, state: BotState) -> Keyboard:
     )
 
 
-def build_approval_keyboard(chat: int, number: int) -> Keyboard:
-    """Build the buttons that answer an approval."""
-    begin = f"a:{chat}:{number}:"
-    return (
-        (KeyboardButton("Allow", f"{begin}allow"), KeyboardButton("Deny", f"{begin}deny")),
-        (KeyboardButton("Allow all like it", f"{begin}always"),),
-    )
+def build_approval_keyboard(chat: int, asked: Approval) -> Keyboard:
+    """Build the buttons that answer an approval; a question of the agent wants words."""
+    begin = f"a:{chat}:{asked.id}:"
+    if asked.kind == "question":
+        offered = (
+            (KeyboardButton(to_line(choice, LONGEST_LABEL) or "…", f"{begin}{place}"),)
+            for place, choice in enumerate(asked.choices[:MOST_BUTTONS])
+        )
+        return (*offered, (KeyboardButton("No answer", f"{begin}deny"),))
+    decide = (KeyboardButton("Allow", f"{begin}allow"), KeyboardButton("Deny", f"{begin}deny"))
+    always = (KeyboardButton("Allow all like it", f"{begin}always"),)
+    return (decide,) if asked.kind == "budget" else (decide, always)

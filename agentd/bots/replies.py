@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from agentd.chats.approval import Approval
+from agentd.chats.approval import Approval, ApprovalKind
 from agentd.chats.state import Chat
 from agentd.core.redaction import escape_lines
 from agentd.models.program_state import ProgramMode
@@ -36,7 +36,7 @@ def render_status(chat: Chat) -> str:
             f"waits until {seen.waits_until}: {escape_markdown(to_line(chat.agent.wait.reason))}"
         )
     if seen.asking:
-        lines.append(f"{seen.asking} open questions: /approve or /deny")
+        lines.append(f"{seen.asking} open questions: /approve, /deny or /answer TEXT")
     if seen.damage:
         lines.append("its history is corrupt: it can only be read")
     return "\n".join(lines)
@@ -75,12 +75,22 @@ def render_modes(modes: Sequence[ProgramMode], chosen: str) -> str:
 
 def render_approval(asked: Approval) -> str:
     """Render an approval in full, control characters escaped: people see what they allow."""
+    if asked.kind == "question":
+        told = escape_markdown(escape_lines(asked.subject))
+        return f"**The agent asks you**\n{told}\nAnswer with: /answer TEXT"
     lines = [f"**May the agent do this?** ({escape_markdown(asked.tool)}, {asked.kind})"]
     fence = "`" * (count_longest_backticks(asked.subject) + 3)
     lines += [fence, escape_lines(asked.subject), fence]
     if asked.reason:
         lines.append(escape_markdown(to_line(asked.reason)))
     return "\n".join(lines)
+
+
+def render_verdict(kind: ApprovalKind, *, allowed: bool) -> str:
+    """Render what was decided about a question."""
+    if kind == "question":
+        return "Answered." if allowed else "Left unanswered."
+    return "Allowed." if allowed else "Denied."
 
 
 def make_title(prompt: str) -> str:

@@ -166,7 +166,7 @@ class ReplyForwarder:
                 await self._sender.send(
                     conversation,
                     replies.render_approval(approval),
-                    build_approval_keyboard(chat_id, number),
+                    build_approval_keyboard(chat_id, approval),
                 )
                 return True
         return False

@@ -4,14 +4,18 @@ An update's number is the idempotency key of its prompt. So a daemon that was ki
 saved that the update is handled sends the same prompt again, and gets the first one.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from agentd.bots import replies
 from agentd.bots.conversation import (
+    WANTS_WORDS,
     AdoptChat,
     AnswerApproval,
+    AnswerInWords,
     AttachImage,
     BeginChat,
+    ChooseAnswer,
     ChooseMode,
     ChooseModel,
     Instruction,
@@ -24,6 +28,8 @@ from agentd.bots.conversation import (
     ShowStatus,
     StopChatTurn,
     TranscribeVoice,
+    find_answered,
+    find_question,
     parse_prompt,
     parse_update,
 )
@@ -31,6 +37,7 @@ from agentd.bots.messenger import Attachment, IncomingUpdate, Messenger
 from agentd.bots.model import BotSettings
 from agentd.bots.services import BotServices
 from agentd.bots.state import BotState, ChatLink
+from agentd.chats.approval import Approval
 from agentd.chats.records import ChatChanged
 from agentd.chats.service import NewChat
 from agentd.core.errors import AgentdError, NotFound, TooLarge, Unauthorized, Unavailable
@@ -39,6 +46,8 @@ from agentd.core.ids import MAX_ID
 
 LARGEST_FILE = 20 * 1024 * 1024
 """Bytes; the messenger delivers no larger file."""
+LONGEST_ANSWER = 1000
+"""Characters of an answer in words."""
 NO_SPEECH = "Voice messages need speech recognition, which is not configured. Please write."
 NO_UPLOADS = "Pictures cannot be uploaded here."
 
@@ -48,6 +57,9 @@ class Reply(NamedTuple):
 
     text: str = ""
     note: str = ""
+
+
+NOT_OPEN = Reply("That question is not open any more.", "It is not open any more.")
 
 
 class UpdateHandler:
@@ -111,8 +123,8 @@ class UpdateHandler:
         match instruction:
             case SendText(text):
                 reply = Reply(replies.escape_markdown(text), text)
-            case AnswerApproval():
-                reply = await self._answer_approval(instruction)
+            case AnswerApproval() | AnswerInWords() | ChooseAnswer():
+                reply = await self._answer(instruction)
             case StopChatTurn(chat):
                 stopped = await self._services.turns.stop_turn(chat, self._by)
                 reply = Reply("Stopped." if stopped else "Nothing is running.")
@@ -156,6 +168,8 @@ class UpdateHandler:
             if update.press:
                 raise
             return await self._begin_chat(prompt, update)
+        if any(one.kind == "question" for one in (await chats.get(chat_id)).agent.asked):
+            return Reply(f"Queued. {WANTS_WORDS}", "Queued")
         if seen.held and seen.outcome != "stopped":
             return Reply(
                 f"Queued; the queue is held: {replies.escape_markdown(seen.held)}", "Queued"
@@ -195,22 +209,42 @@ class UpdateHandler:
         await self._services.chats.change_chat(chat.id, ChatChanged(mode=found), self._by)
         return Reply(f"Mode: {replies.escape_markdown(found) or 'the usual one'}")
 
-    async def _answer_approval(self, what: AnswerApproval) -> Reply:
-        number = what.number
-        if not number:
-            asked = (await self._services.chats.get(what.chat)).agent.asked
-            if len(asked) != 1:
-                open_ = ", ".join(str(one.id) for one in asked)
-                return Reply(f"Which one? {open_}" if asked else "No question is open.")
-            number = asked[0].id
+    async def _answer(self, what: AnswerApproval | AnswerInWords | ChooseAnswer) -> Reply:
+        """Answer an open question; what the agent asks the person is answered with words alone."""
+        asked = (await self._services.chats.get(what.chat)).agent.asked
+        allowed, session, note = True, False, ""
+        match what:
+            case AnswerApproval(number=number, allowed=allowed, session=session):
+                found = find_question(asked, number)
+            case AnswerInWords(text=text):
+                found, note = find_answered(asked, text)
+            case ChooseAnswer(number=number, choice=choice):
+                found = find_question(asked, number)
+                note = "".join(found.choices[choice : choice + 1]) if found else ""
+        if found is None:
+            return self._ask_which(what, asked)
+        if allowed and found.kind == "question" and not note:
+            return Reply(WANTS_WORDS, WANTS_WORDS)
+        if len(note) > LONGEST_ANSWER:
+            raise TooLarge(f"An answer has {LONGEST_ANSWER:,} characters at most")
         try:
             await self._services.approvals.answer(
-                what.chat, number, allowed=what.allowed, session=what.session, note="", by=self._by
+                what.chat, found.id, allowed=allowed, session=session, note=note, by=self._by
             )
         except NotFound:
-            return Reply("That question is not open any more.", "It is not open any more.")
-        verdict = "Allowed." if what.allowed else "Denied."
+            return NOT_OPEN
+        verdict = replies.render_verdict(found.kind, allowed=allowed)
         return Reply(verdict, verdict)
+
+    def _ask_which(
+        self, what: AnswerApproval | AnswerInWords | ChooseAnswer, asked: Sequence[Approval]
+    ) -> Reply:
+        """Return the reply where no question, or not only one, may be meant."""
+        if getattr(what, "number", 0):
+            return NOT_OPEN
+        words = isinstance(what, AnswerInWords)
+        numbers = [str(one.id) for one in asked if one.kind == "question" or not words]
+        return Reply(f"Which one? {', '.join(numbers)}" if numbers else "No question is open.")
 
     async def _transcribe_voice(self, voice: Attachment, update: IncomingUpdate) -> Reply:
         if self._services.transcriber is None:

@@ -7,8 +7,10 @@ from hypothesis import strategies as st
 from agentd.bots.conversation import (
     AdoptChat,
     AnswerApproval,
+    AnswerInWords,
     AttachImage,
     BeginChat,
+    ChooseAnswer,
     ChooseMode,
     ChooseModel,
     Instruction,
@@ -23,11 +25,13 @@ from agentd.bots.conversation import (
     TranscribeVoice,
     build_approval_keyboard,
     build_keyboard,
+    find_answered,
     parse_buttons,
     parse_update,
 )
 from agentd.bots.messenger import Attachment, IncomingUpdate
 from agentd.bots.state import MOST_BUTTONS, BotState, ChatLink
+from agentd.chats.approval import Approval, ApprovalKind
 
 HERE, CHAT = 5, 17
 NOW = "2026-01-10T00:00:00.000Z"
@@ -37,6 +41,11 @@ def parse_text(text: str, *, linked: bool = True) -> Instruction:
     """Return the instruction that a text leads to."""
     memory = BotState(links={HERE: ChatLink(CHAT)} if linked else {})
     return parse_update(IncomingUpdate(1, HERE, 1, text=text), memory)
+
+
+def make_question(number: int, kind: ApprovalKind = "shell", *choices: str) -> Approval:
+    """Return an open question."""
+    return Approval(number, kind, "tool", "Which?", NOW, choices=choices)
 
 
 @pytest.mark.parametrize(
@@ -61,6 +70,8 @@ def parse_text(text: str, *, linked: bool = True) -> Instruction:
         ("/deny always", AnswerApproval(CHAT, 0, False), None),
         ("/approve x", None, None),
         ("/approve 9999999999999999", None, None),
+        ("/answer the  red\none", AnswerInWords(CHAT, "the  red\none"), None),
+        ("/answer", None, None),
         ("/chat 3", AdoptChat(3), AdoptChat(3)),
         ("/chat x", None, None),
         ("/unknown", None, None),
@@ -124,19 +135,72 @@ def test_what_a_button_carries_has_at_most_64_bytes(
 ) -> None:
     memory = BotState(last_button=last)
     keys = (
-        *build_approval_keyboard(chat, number),
+        *build_approval_keyboard(chat, make_question(number)),
+        *build_approval_keyboard(chat, make_question(number, "question", label, "b")),
         *build_keyboard(f"x\n[[{label}|p]] [[q]]", chat, memory),
     )
     assert all(len(key.data.encode()) <= 64 and key.label for row in keys for key in row)
 
 
 def test_questions_of_chats_of_others_are_not_answered() -> None:
-    data = build_approval_keyboard(CHAT, 3)[0][0].data
+    data = build_approval_keyboard(CHAT, make_question(3))[0][0].data
     press = IncomingUpdate(1, HERE, 1, press="p", data=data)
     assert isinstance(parse_update(press, BotState(links={HERE: ChatLink(CHAT + 1)})), SendText)
     assert parse_update(press, BotState(links={HERE: ChatLink(CHAT)})) == AnswerApproval(
         CHAT, 3, True
     )
+
+
+@pytest.mark.parametrize(
+    ("asked", "labels"),
+    [
+        (make_question(3), ["Allow", "Deny", "Allow all like it"]),
+        (make_question(3, "budget"), ["Allow", "Deny"]),
+        (make_question(3, "question"), ["No answer"]),
+        (
+            make_question(3, "question", "red", "a\nb" * 99),
+            ["red", f"{'a b' * 19}a …", "No answer"],
+        ),
+    ],
+)
+def test_each_kind_of_question_has_the_answers_that_it_takes(
+    asked: Approval, labels: list[str]
+) -> None:
+    keys = [key for row in build_approval_keyboard(CHAT, asked) for key in row]
+    assert [key.label for key in keys] == labels
+    memory = BotState(links={HERE: ChatLink(CHAT)})
+    pressed = [
+        parse_update(IncomingUpdate(1, HERE, 1, press="p", data=k.data), memory) for k in keys
+    ]
+    if asked.kind == "question":
+        assert pressed == [
+            *(ChooseAnswer(CHAT, 3, place) for place in range(len(asked.choices))),
+            AnswerApproval(CHAT, 3, False),
+        ]
+    else:
+        assert [one.allowed for one in pressed if isinstance(one, AnswerApproval)] == [
+            label != "Deny" for label in labels
+        ]
+
+
+@pytest.mark.parametrize(
+    ("numbers", "text", "found"),
+    [
+        ([], "red", (0, "red")),
+        ([4], "red", (4, "red")),
+        ([4], "4", (4, "4")),
+        ([4], "4 red ones", (4, "red ones")),
+        ([4], "5 red ones", (4, "5 red ones")),
+        ([4, 5], "5 red", (5, "red")),
+        ([4, 5], "red", (0, "red")),
+    ],
+)
+def test_words_answer_the_question_that_they_name_or_the_only_one(
+    numbers: list[int], text: str, found: tuple[int, str]
+) -> None:
+    asked = [make_question(3), *(make_question(number, "question") for number in numbers)]
+    question, words = find_answered(asked, text)
+    assert (question.id if question else 0, words) == found
 
 
 def test_marks_are_rows_at_the_end_alone() -> None:

@@ -173,6 +173,53 @@ def test_a_question_is_answered_by_a_command(tmp_path: Path, api: BotApi) -> Non
         until(lambda: "allowed: True" in api.list_texts())
 
 
+def ask_in_turn(daemon: Serving, *questions: Question) -> None:
+    """Have the engine ask these one after another for its first prompt, and say the answers."""
+
+    async def run(assignment: TurnRequest, approver: Approver) -> AsyncGenerator[EngineEvent, None]:
+        daemon.engine.given.append(assignment)
+        for question in questions if len(daemon.engine.given) == 1 else ():
+            answer = await approver.ask(question)
+            yield ReplyCompleted(f"{answer.allowed}: {answer.reason}")
+
+    daemon.engine.run = run  # type: ignore[method-assign]
+
+
+def test_what_the_agent_asks_a_person_is_answered_with_words(tmp_path: Path, api: BotApi) -> None:
+    configure(tmp_path, api)
+    listed = "Which?\n\n- red\n- blue"
+    with Serving(tmp_path) as daemon:
+        ask_in_turn(
+            daemon,
+            Question("question", "ask_person", "Which name?"),
+            Question("question", "ask_person", listed, choices=("red", "blue")),
+            Question("question", "ask_person", "And where?"),
+        )
+        api.say("do it")
+        until(lambda: "The agent asks you" in "".join(api.list_texts()))
+        assert list(api.list_buttons()) == ["No answer"]
+        (asked,) = daemon.client().get("/api/chat/approvals")["approvals"]
+        for text in ("/approve", "/approve always", "blue"):
+            before = len(api.list_texts())
+            api.say(text)
+            until(lambda before=before: len(api.list_texts()) > before)
+            assert api.list_texts()[-1].endswith("The agent asks for words: /answer TEXT")
+        api.press(f"a:1:{asked['id']}:allow")
+        until(lambda: "The agent asks for words: /answer TEXT" in api.list_notes())
+        api.say("/answer " + "x" * 1001)
+        until(lambda: "An answer has 1,000 characters at most" in api.list_texts())
+        api.say("/answer *Ada*")
+        until(lambda: "blue" in api.list_buttons())
+        assert "True: <i>Ada</i>" in api.list_texts()
+        api.press(api.list_buttons()["blue"])
+        until(lambda: "And where?" in "".join(api.list_texts()))
+        assert "True: blue" in api.list_texts()
+        api.press(api.list_buttons()["No answer"])
+        until(lambda: "False: A person denied it." in api.list_texts())
+        api.say("/answer late")
+        until(lambda: "No question is open." in api.list_texts())
+
+
 def test_commands_show_and_change_the_chat(tmp_path: Path, api: BotApi) -> None:
     configure(tmp_path, api)
     with Serving(tmp_path) as daemon:
