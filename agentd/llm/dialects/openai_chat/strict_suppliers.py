@@ -31,9 +31,9 @@ def adapt_to_supplier(body: bytes, dialect: DialectName, url: str) -> bytes:
     if dialect != "openai-chat" or not _knows_only_old_limit(url):
         return body
     is_mistral = _read_host(url).endswith(_MISTRAL)
-    if not is_mistral and _LIMIT.encode() not in body:
+    fields = decode_raw_fields(body)  # a name may be written with escapes
+    if not is_mistral and _LIMIT not in fields:
         return body
-    fields = decode_raw_fields(body)
     limit = fields.pop(_LIMIT, None)
     if limit is not None and bytes(limit) != b"null":
         fields["max_tokens"] = limit

@@ -49,6 +49,14 @@ def test_who_knows_only_the_old_name_of_the_limit_gets_that(url: str) -> None:
     assert adapt_to_supplier(unlimited, "openai-chat", url) is unlimited
 
 
+@pytest.mark.parametrize("url", ["https://api.mistral.ai/v1", "http://127.0.0.1:11434"])
+def test_a_limit_whose_name_is_written_with_escapes_is_kept_to(url: str) -> None:
+    """A caller could else have more written than is reserved for the request."""
+    asked = json.dumps({**SAID, "max_completion_tokens": 7}).replace("tokens", r"token\u0073")
+    adapted = adapt_to_supplier(asked.encode(), "openai-chat", url)
+    assert json.loads(adapted) == {**SAID, "max_tokens": 7}
+
+
 def test_mistral_gets_no_thinking_of_before() -> None:
     call = {"id": "a1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
     answered = {"role": "assistant", "content": "reasoning_content", "tool_calls": [call]}
