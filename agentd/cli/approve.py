@@ -8,7 +8,7 @@ from typing import Any
 from agentd.cli.client import KEY_VARIABLE, Client, find_daemon_url, require_key
 from agentd.cli.options import Subcommands, add_json_option, add_url_option, resolve_layout
 from agentd.cli.output import excerpt, list_safe_lines
-from agentd.core.errors import NotFound
+from agentd.core.errors import BadRequest, NotFound
 
 EXAMPLES = f"""\
 examples:
@@ -17,6 +17,7 @@ examples:
   agentd approve 12                          allow what approval 12 asks for, once
   agentd approve 12 --session                also allow exact repetitions in the same chat
   agentd approve 12 --deny --note "not on Fridays"
+  agentd approve 12 --note "the red one"     answer what the agent asks you
 
 exit codes: 0 done, 1 failed (the approval is not open, or no daemon runs), 2 wrong usage
 """
@@ -37,14 +38,22 @@ def add_parser(commands: Subcommands) -> None:
     parser.add_argument(
         "--session", action="store_true", help="also allow exact repetitions in the same chat"
     )
-    parser.add_argument("--note", default="", help="a note for the agent about the decision")
+    parser.add_argument(
+        "--note",
+        default="",
+        help="a note for the agent about the decision, or the answer that it asks for",
+    )
     add_url_option(parser)
     add_json_option(parser)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    """List or decide. Raises ``NotFound`` for an approval that is not open."""
+    """List or decide.
+
+    Raises ``NotFound`` for an approval that is not open, and ``BadRequest`` without words
+    where the agent asks for them.
+    """
     with Client(args.url or find_daemon_url(resolve_layout(args)), require_key()) as client:
         approvals = client.list_approvals()
         if args.approval is None:
@@ -53,6 +62,10 @@ def run(args: argparse.Namespace) -> int:
         approval = next((one for one in approvals if one["id"] == args.approval), None)
         if approval is None:
             raise NotFound(f"approval {args.approval} is not open", "See: agentd approve")
+        if approval["kind"] == "question" and not (args.deny or args.note.strip()):
+            raise BadRequest(
+                "the agent asks for words", f"Answer: agentd approve {args.approval} --note ANSWER"
+            )
         decided = client.decide(
             approval["chatId"],
             args.approval,

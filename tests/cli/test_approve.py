@@ -4,13 +4,15 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import redirect_stdout
 from io import StringIO
 
 import pytest
 
+from agentd.agent.engine import Approver, EngineEvent, Question, ReplyCompleted, TurnRequest
 from agentd.cli.approve import _print_list
+from agentd.cli.main import USAGE, main
 from tests.cli.test_conversing import (
     PATIENCE,
     ServedFolder,
@@ -18,6 +20,8 @@ from tests.cli.test_conversing import (
     _run_agentd,
     served,
 )
+from tests.support.daemon import KEY, Serving, until
+from tests.support.fixtures import Serve
 
 __all__ = ["served"]
 
@@ -88,3 +92,33 @@ def test_when_nothing_is_asked_it_says_so(served) -> None:
 
 def test_what_is_no_number_is_wrong_usage(served) -> None:
     assert _run_agentd("approve", "x", home=served.home, key=served.key).returncode == 2
+
+
+@pytest.fixture
+def started(serve: Serve) -> Serving:
+    """A daemon that was started before the output is captured."""
+    return serve()
+
+
+def test_what_the_agent_asks_a_person_is_answered_with_words_alone(
+    started: Serving, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    daemon = started
+
+    async def run(assignment: TurnRequest, approver: Approver) -> AsyncGenerator[EngineEvent, None]:
+        answer = await approver.ask(Question("question", "ask_person", "Which name?"))
+        yield ReplyCompleted(f"It is {answer.reason}")
+
+    daemon.engine.run = run  # type: ignore[method-assign]
+    client = daemon.client()
+    chat = client.create_chat(prompt="hello")
+    until(lambda: client.get("/api/chat/approvals")["approvals"])
+    (asked,) = client.get("/api/chat/approvals")["approvals"]
+    monkeypatch.setenv("AGENTD_KEY", KEY)
+    words = ["approve", str(asked["id"]), "--url", daemon.url]
+    assert main(words) == USAGE
+    assert f"agentd approve {asked['id']} --note ANSWER" in capsys.readouterr().err
+    assert client.get("/api/chat/approvals")["approvals"]
+    assert main([*words, "--note", "Ada"]) == 0
+    until(lambda: client.status(chat)["status"] == "completed")
+    assert client.messages(chat)[-1]["content"] == "It is Ada"
