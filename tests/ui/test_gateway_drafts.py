@@ -230,3 +230,65 @@ def test_settings_that_are_not_saved_are_there_when_one_comes_back(
     expect(page.locator(".toast", has_text="Saved")).to_be_visible()
     found = {one["name"]: one["value"] for one in gateway.admin.get(api)["settings"]}
     assert (found["idle_timeout"], found["tries"], found["max_body"]) == (91, 7, 9_000_000)
+
+
+def test_routes_that_are_not_saved_are_there_after_another_page(
+    gus: Person, gateway: GatewaySite
+) -> None:
+    model = {
+        "name": "left",
+        "routes": [
+            {"channel": "chat", "model": "scripted-large"},
+            {"channel": "messages", "model": "scripted-large", "priority": 1},
+        ],
+    }
+    gateway.admin.post("/api/agent/models", model)
+    page = gus.open("/gateway/models/left")
+    names = page.locator(".routes .name b")
+    save = page.get_by_role("button", name="Save routes")
+
+    def move_up() -> None:
+        page.get_by_role("button", name="Actions for the route through messages").click()
+        page.get_by_role("menuitem", name="Move up").click()
+        expect(names).to_have_text(["messages", "chat"])
+
+    def leave_and_return() -> None:
+        page.get_by_role("link", name="Channels", exact=True).click()
+        expect(page.get_by_role("heading", name="Channels", level=1)).to_be_visible()
+        page.go_back()
+
+    move_up()
+    leave_and_return()
+    expect(names).to_have_text(["messages", "chat"])
+    page.get_by_role("button", name="Discard").click()
+    expect(names).to_have_text(["chat", "messages"])
+    leave_and_return()
+    expect(names).to_have_text(["chat", "messages"])
+    move_up()
+    leave_and_return()
+    save.click()
+    expect(save).to_have_count(0)
+    kept = gateway.admin.get("/api/agent/models/left")["routes"]
+    assert [one["channel"] for one in kept] == ["messages", "chat"]
+
+
+def test_routes_that_are_there_after_another_page_do_not_replace_others(
+    gus: Person, gateway: GatewaySite
+) -> None:
+    """Row 35."""
+    routes = [
+        {"channel": "chat", "model": "scripted-large"},
+        {"channel": "messages", "model": "scripted-large", "priority": 1},
+    ]
+    gateway.admin.post("/api/agent/models", {"name": "met", "routes": routes})
+    page = gus.open("/gateway/models/met")
+    page.get_by_role("button", name="Actions for the route through messages").click()
+    page.get_by_role("menuitem", name="Move up").click()
+    page.get_by_role("link", name="Channels", exact=True).click()
+    expect(page.get_by_role("heading", name="Channels", level=1)).to_be_visible()
+    gateway.admin.patch("/api/agent/models/met", {"routes": routes[:1]})
+    page.go_back()
+    page.get_by_role("button", name="Save routes").click()
+    expect(page.get_by_text("Somebody changed the routes meanwhile")).to_be_visible()
+    page.get_by_role("button", name="Discard").click()
+    expect(page.locator(".routes > li")).to_have_count(1)

@@ -5,10 +5,11 @@ import { ApiError } from "../core/api.js";
 import { el, icon } from "../core/el.js";
 import { list } from "../core/list.js";
 import { price } from "../core/money.js";
-import { computed, effect, signal } from "../core/signals.js";
+import { computed, effect, onEnd, signal } from "../core/signals.js";
 import { openDialog } from "../parts/dialog.js";
 import { menuButton } from "../parts/menu.js";
 import { toast } from "../parts/toast.js";
+import { cardDrafts } from "../settings/drafts.js";
 import { card, failureLine, sendForm } from "../settings/frame.js";
 import { resourceForm } from "./form.js";
 import { PRICE_FIELDS } from "./price_fields.js";
@@ -22,6 +23,9 @@ import { PRICE_FIELDS } from "./price_fields.js";
 const REQUIRED = ["prices.input", "prices.output"];
 
 const hasOwnPrices = (/** @type {(name: string) => string} */ value) => value("own") === "true";
+
+/** What was changed in the routes of each model and not saved, and the routes that it was changed from, as text. */
+const draftOf = /** @type {typeof cardDrafts<{ rows: readonly Row[], saved: string }>} */ (cardDrafts)();
 
 let ids = 0;
 
@@ -83,14 +87,22 @@ export function sharesOf(rows) {
  * @param {() => void} done
  */
 export function routesCard(path, routes, channels, unsaved, done) {
+  const { draft, keep } = draftOf(path);
   const before = toRows(routes);
-  const saved = JSON.stringify(toRoutes(before));
-  const rows = signal(/** @type {readonly Row[]} */ (before));
+  const saved = draft?.saved ?? JSON.stringify(toRoutes(before));
+  const rows = signal(draft?.rows ?? before);
   const shares = computed(() => sharesOf(rows.value));
   const isChanged = computed(() => JSON.stringify(toRoutes(rows.value)) !== saved);
   effect(() => {
     unsaved.value = isChanged.value;
   });
+  let isOver = false;
+  onEnd(() => keep(isChanged.peek() && !isOver ? { rows: rows.peek(), saved } : undefined));
+  const end = () => {
+    isOver = true;
+    keep(undefined); // also where the page was left before the answer
+    done();
+  };
   const failed = signal(/** @type {unknown} */ (null));
   const change = (/** @type {number} */ id, /** @type {Partial<Row>} */ fields) => {
     rows.value = rows.peek().map((row) => (row.id === id ? { ...row, ...fields } : row));
@@ -107,7 +119,7 @@ export function routesCard(path, routes, channels, unsaved, done) {
       }
       await call("PATCH", path, { body: { routes: toRoutes(rows.peek()) }, ifMatch: etag });
       toast("The routes are saved");
-      done();
+      end();
     } catch (error) {
       if (!(error instanceof ApiError)) reportError(error);
       failed.value = error;
@@ -205,7 +217,7 @@ export function routesCard(path, routes, channels, unsaved, done) {
   }, body,
   el("div", { role: "alert" }, () => (failed.value ? el("div", { class: "inside" }, failureLine(failed.value)) : null)),
   () => (isChanged.value ? el("footer", null, el("span", { class: "grow" }, "Not saved"),
-    el("button", { class: "btn plain", onclick: done }, "Discard"),
+    el("button", { class: "btn plain", onclick: end }, "Discard"),
     el("button", { class: "btn main", changes: "administrator", onclick: () => void save() }, "Save routes")) : null));
 }
 
