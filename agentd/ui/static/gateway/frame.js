@@ -9,6 +9,7 @@ import { keepFocus } from "../parts/focus.js";
 import { emptyState, failure, untouched } from "../parts/frame.js";
 import { loadStyle } from "../parts/stylesheet.js";
 import { placesOf } from "../pages.js";
+import { today } from "./today.js";
 
 await Promise.all(["gateway", "settings", "admin"].map(loadStyle));
 
@@ -106,8 +107,9 @@ function isCurrent(to) {
  * @template T
  * @param {(abort: AbortSignal) => Promise<T>} read
  * @param {{ every?: number, events?: readonly string[], asked?: () => unknown }} [options]
- *   `every`: the least time between two reads after requests, in ms; 0: never. `asked`: what is read for, such as filters;
- *   it is read again when that changes, and what was read for something else is not left as if it answered this
+ *   `every`: the least time between two reads after requests, in ms; it is read when another day begins, too; 0: never.
+ *   `asked`: what is read for, such as filters; it is read again when that changes, and what was read for something else is not left
+ *   as if it answered this
  */
 export function following(read, { every = 0, events = [], asked = () => "" } = {}) {
   const question = computed(() => JSON.stringify(asked()));
@@ -147,8 +149,10 @@ export function following(read, { every = 0, events = [], asked = () => "" } = {
     abort.abort();
     ends.forEach((end) => end());
   });
+  const day = every ? today() : null;
   effect(() => {
     void question.value;
+    void day?.value;
     untracked(() => void reload());
   });
   return { value, problem, reload };
@@ -234,15 +238,6 @@ export function requestsLink(filters) {
 export function outcomeState(outcome, error = "") {
   const kind = OUTCOMES[outcome] ?? "bad";
   return kind ? el("span", { class: `state ${kind}`, title: error }, dot(kind), outcome) : el("small", null, outcome);
-}
-
-/**
- * The day of a moment, in a time zone.
- * @param {number} moment
- * @param {string} zone
- */
-export function dayIn(moment, zone) {
-  return new Intl.DateTimeFormat("en-CA", { timeZone: zone, dateStyle: "short" }).format(moment);
 }
 
 /** @param {string} day such as `2026-01-31` @param {number} more */

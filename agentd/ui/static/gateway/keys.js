@@ -13,6 +13,7 @@ import { createKey, editKey, reissueKey } from "./key_dialogs.js";
 import { COUNTS, furtherWords, limitChips, limitWords, nearestLimit, raiseItems } from "./limits.js";
 import { forecast, windowWords } from "./overview_data.js";
 import { resourceList, usualItems } from "./resource_list.js";
+import { learnZone } from "./today.js";
 
 /**
  * @typedef {import("../api.d.ts").AccessKeyView} AccessKey
@@ -70,6 +71,7 @@ const onePage = forAdministrators("Access key", (params) => {
   const at = `/api/agent/keys/${encodeURIComponent(params["id"] ?? "")}`;
   const reading = following(async (abort) => {
     const key = /** @type {AccessKey} */ (await get(at, {}, abort));
+    learnZone(key.spent.zone);
     const burns = await get("/api/agent/reports/limits", { name: key.name, limit: 200 }, abort);
     return { key, burns: /** @type {Burn[]} */ (burns.items.filter((/** @type {Burn} */ burn) => burn.key === key.id)) };
   }, { every: AGAIN });

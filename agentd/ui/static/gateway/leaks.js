@@ -8,8 +8,9 @@ import { computed } from "../core/signals.js";
 import { barList } from "../parts/chart.js";
 import { emptyState } from "../parts/frame.js";
 import { following, forAdministrators, gatewayFrame, part, requestsLink, shown } from "./frame.js";
-import { learnZone, spanChooser, spanOf } from "./range.js";
+import { spanChooser, spanOf } from "./range.js";
 import { filterPills, filtersOf } from "./report_filters.js";
+import { learnZone } from "./today.js";
 
 /** @typedef {{ day: string, key: string, title: string, rule: string, count: number }} Leak */
 

@@ -129,8 +129,9 @@ function spendCard(latest) {
       if (!ours.signal.aborted) toastError(error, read);
     });
   };
+  const today = computed(() => latest.value.day);
   effect(() => {
-    if (what.value && days.value) untracked(read);
+    if (what.value && days.value && today.value) untracked(read);
   });
   let read_at = now();
   const ends = [live.onInterruption(read), live.on("gatewayUpdate", () => {

@@ -6,7 +6,8 @@ import { inCurrency, usd } from "../core/money.js";
 import { query } from "../core/router.js";
 import { clockTime, now } from "../core/time.js";
 import { compact, wholeUsd } from "../parts/figures.js";
-import { ALERT_TITLES, addDays, dayIn } from "./frame.js";
+import { ALERT_TITLES, addDays } from "./frame.js";
+import { dayIn, learnZone } from "./today.js";
 
 /**
  * @typedef {{ name: string, title: string, requests: number, ok: number, input: number, output: number, cost: number, hidden: number,
@@ -36,6 +37,7 @@ export async function readOverview(abort) {
     of ? get("/api/agent/reports/limits", { by: of, limit: 200, enabled: true }, abort) : null,
   ]);
   const { at, zone } = overview.summary;
+  learnZone(zone);
   return {
     ...overview, at: at.slice(0, 16), zone, summary: { ...overview.summary, at: "" },
     shownLimits: { of, items: limits?.items ?? overview.limits },

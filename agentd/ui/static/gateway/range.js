@@ -3,20 +3,12 @@
 import { el } from "../core/el.js";
 import { query, setQuery } from "../core/router.js";
 import { computed, signal } from "../core/signals.js";
-import { now } from "../core/time.js";
-import { addDays, dayIn } from "./frame.js";
+import { addDays } from "./frame.js";
+import { today } from "./today.js";
 
 /** @typedef {{ days: number, from: string, to: string }} Span `days` 0: chosen by hand */
 
 export const SPANS = /** @type {const} */ ([1, 7, 30, 90]);
-
-/** The time zone of the days of reports, once an answer has told it. */
-const zone = signal("UTC");
-
-/** @param {string | undefined} name what an answer says of its days */
-export function learnZone(name) {
-  if (name && Intl.supportedValuesOf?.("timeZone").includes(name)) zone.value = name;
-}
 
 /** @param {string | null} text */
 function parseDay(text) {
@@ -28,13 +20,13 @@ function parseDay(text) {
  * @param {number} usual days
  */
 export function spanOf(usual) {
+  const end = today();
   return computed(() => {
     const [from, to] = [parseDay(query.value.get("from")), parseDay(query.value.get("to"))];
     if (from && to && from <= to) return /** @type {Span} */ ({ days: 0, from, to });
     const given = Number(query.value.get("days"));
     const days = SPANS.find((one) => one === given) ?? usual;
-    const today = dayIn(now(), zone.value);
-    return /** @type {Span} */ ({ days, from: addDays(today, 1 - days), to: today });
+    return /** @type {Span} */ ({ days, from: addDays(end.value, 1 - days), to: end.value });
   });
 }
 

@@ -11,9 +11,10 @@ import { compact, shortSeconds, wholeUsd } from "../parts/figures.js";
 import { emptyState } from "../parts/frame.js";
 import { following, forAdministrators, gatewayFrame, part, requestsLink, shown } from "./frame.js";
 import { forecast, limitsLink, placeOf, requestsOf, windowWords } from "./overview_data.js";
-import { learnZone, spanChooser, spanOf } from "./range.js";
+import { spanChooser, spanOf } from "./range.js";
 import { csvButton } from "./report_csv.js";
 import { filterPills, filtersOf } from "./report_filters.js";
+import { learnZone } from "./today.js";
 
 /** @typedef {{ label: string, value: (row: any) => import("../core/el.js").Single, left?: boolean, phone?: boolean }} Column */
 /**

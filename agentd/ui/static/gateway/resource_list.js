@@ -8,6 +8,7 @@ import { ask, confirm } from "../parts/dialog.js";
 import { toast, toastError } from "../parts/toast.js";
 import { selection } from "./batch.js";
 import { following, part, shown } from "./frame.js";
+import { learnZone } from "./today.js";
 
 const AT_ONCE = 100;
 
@@ -30,6 +31,7 @@ export function resourceList({ resource, noun, row, empty, every = 0, events = [
     do {
       const page = await get(`/api/agent/${resource}`, { limit: AT_ONCE, cursor, name: wanted.peek() }, abort);
       items.push(...page.items);
+      learnZone(page.items[0]?.spent?.zone);
       cursor = page.next;
     } while (cursor && items.length < most.peek());
     return { items, next: cursor, name: wanted.peek() };
