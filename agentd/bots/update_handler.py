@@ -240,10 +240,11 @@ class UpdateHandler:
         self, what: AnswerApproval | AnswerInWords | ChooseAnswer, asked: Sequence[Approval]
     ) -> Reply:
         """Return the reply where no question, or not only one, may be meant."""
-        if getattr(what, "number", 0):
+        if isinstance(what, AnswerInWords):
+            asked = [one for one in asked if one.kind == "question"]
+        elif what.number:
             return NOT_OPEN
-        words = isinstance(what, AnswerInWords)
-        numbers = [str(one.id) for one in asked if one.kind == "question" or not words]
+        numbers = [str(one.id) for one in asked]
         return Reply(f"Which one? {', '.join(numbers)}" if numbers else "No question is open.")
 
     async def _transcribe_voice(self, voice: Attachment, update: IncomingUpdate) -> Reply:
