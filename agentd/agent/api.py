@@ -11,7 +11,7 @@ from msgspec import Meta, Struct
 
 from agentd.agent.approval_rules import ApprovalRule
 from agentd.agent.turn_runner import RunningReply, TurnStatus
-from agentd.chats.approval import Approval, ApprovalMode
+from agentd.chats.approval import LONGEST_NOTE, Approval, ApprovalMode
 from agentd.chats.records import ChatChanged
 from agentd.chats.requests import get_chat_id
 from agentd.chats.service import ChatService
@@ -145,7 +145,7 @@ class DecideApproval(Struct, frozen=True):
 
     decision: Literal["allow", "deny"]
     session: bool = False
-    note: Annotated[str, Meta(max_length=1000)] = ""
+    note: Annotated[str, Meta(max_length=LONGEST_NOTE)] = ""
     rule: ApprovalRule | None = None
     """A rule that decides this question as the answer does, by an administrator: it is added to
     ``approval_rules`` of ``agentd.yml``, before the first rule that decides it now, else at the
@@ -310,20 +310,17 @@ class AgentEndpoints:
         chat_id = get_chat_id(call)
         by = call.caller.identity
         agent = (await self._chats.get(chat_id)).agent
+        asked = 0
         if agent.hold and agent.hold.kind == "budget":
             require_answers(call.caller)
-            for question in (one for one in agent.asked if one.kind == "budget"):
-                with suppress(NotFound):  # answered meanwhile
-                    await self._approvals.answer(
-                        chat_id,
-                        question.id,
-                        allowed=True,
-                        session=False,
-                        note="",
-                        by=by,
-                        rule=None,
-                    )
-        await self._chats.release_queue(chat_id, by)
+            asked = next((one.id for one in agent.asked if one.kind == "budget"), 0)
+        if asked:  # the answer releases the queue
+            with suppress(NotFound):  # answered meanwhile
+                await self._approvals.answer(
+                    chat_id, asked, allowed=True, session=False, note="", by=by, rule=None
+                )
+        else:
+            await self._chats.release_queue(chat_id, by)
         return Response(HeldView(chat_id, self._chats.get_summary(chat_id).held))
 
     async def list_approvals(self, call: Request) -> Response:

@@ -37,7 +37,7 @@ from agentd.bots.messenger import Attachment, IncomingUpdate, Messenger
 from agentd.bots.model import BotSettings
 from agentd.bots.services import BotServices
 from agentd.bots.state import BotState, ChatLink
-from agentd.chats.approval import Approval
+from agentd.chats.approval import LONGEST_NOTE, Approval
 from agentd.chats.records import ChatChanged
 from agentd.chats.service import NewChat
 from agentd.core.errors import AgentdError, NotFound, TooLarge, Unauthorized, Unavailable
@@ -46,8 +46,6 @@ from agentd.core.ids import MAX_ID
 
 LARGEST_FILE = 20 * 1024 * 1024
 """Bytes; the messenger delivers no larger file."""
-LONGEST_ANSWER = 1000
-"""Characters of an answer in words."""
 NO_SPEECH = "Voice messages need speech recognition, which is not configured. Please write."
 NO_UPLOADS = "Pictures cannot be uploaded here."
 
@@ -225,8 +223,8 @@ class UpdateHandler:
             return self._ask_which(what, asked)
         if allowed and found.kind == "question" and not note:
             return Reply(WANTS_WORDS, WANTS_WORDS)
-        if len(note) > LONGEST_ANSWER:
-            raise TooLarge(f"An answer has {LONGEST_ANSWER:,} characters at most")
+        if len(note) > LONGEST_NOTE:
+            raise TooLarge(f"An answer has {LONGEST_NOTE:,} characters at most")
         try:
             await self._services.approvals.answer(
                 what.chat, found.id, allowed=allowed, session=session, note=note, by=self._by

@@ -9,6 +9,9 @@ from msgspec import Struct
 
 from agentd.core.clock import Timestamp
 
+LONGEST_NOTE = 1000
+"""Characters of the note of an answer."""
+
 ApprovalKind: TypeAlias = Literal[
     "read", "write", "outside", "shell", "network", "other", "question", "budget"
 ]
