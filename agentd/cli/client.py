@@ -33,8 +33,8 @@ _SILENCE_SECONDS = 45.0
 _START_SECONDS = 3.0
 """The seconds to wait for a daemon that is just starting."""
 _CHUNK = 64 * 1024
-_PATH = re.compile("[!-~]*")
-"""What a path may consist of."""
+_URL_PATH = re.compile("[!-~]*")
+"""Printable ASCII without blanks: http.client sends no other path."""
 
 
 class Client(AbstractContextManager["Client"]):
@@ -224,7 +224,7 @@ def _parse_url(url: str) -> SplitResult:
         address = urlsplit(url)
         if address.scheme not in ("http", "https"):
             wrong = "it does not begin with http:// or https://"
-        elif not _PATH.fullmatch(address.path):
+        elif not _URL_PATH.fullmatch(address.path):
             wrong = "its path has a character that no URL has"
         elif address.hostname and address.port != 0:  # parsed only now
             return address

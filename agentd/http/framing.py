@@ -21,11 +21,14 @@ MAX_HEAD_BYTES = 64 * 1024
 _HEAD_END = re.compile(rb"\r?\n\r?\n")
 """The end of a head; a bare line feed ends a line, too (RFC 9112, section 2.2)."""
 
-_BEGIN = re.compile(rb"[\r\n]*+(?:([!#$%&'*+\-.^_`|~0-9A-Za-z])|\Z)")
-"""What a request may begin with, as far as it has arrived; the group is its method's first byte."""
+_NAME_CHARACTER = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]"
+"""A character of a token: of a method or a header's name (RFC 9110, section 5.6.2)."""
+
+_BEGIN = re.compile(rf"[\r\n]*+(?:({_NAME_CHARACTER})|\Z)".encode())
+"""Empty lines, then the first byte of a method (the group) or the end of the received bytes."""
 
 _LINE = (
-    r"([!#$%&'*+\-.^_`|~0-9A-Za-z]++):"  # a token (RFC 9110, section 5.6.2)
+    rf"({_NAME_CHARACTER}++):"
     r"[ \t]*+([^\x00-\x08\x0a-\x1f\x7f]*+)\r?\n"  # what a value may hold (section 5.5)
 )
 _HEADER = re.compile(_LINE)

@@ -39,7 +39,7 @@ class Write(Struct, Generic[L], frozen=True, gc=False):
 
 
 class CloseLink(Struct, Generic[L], frozen=True):
-    """Write ``last``, if there is one, then close this link (a WebSocket with code 1000 or its)."""
+    """Write ``last``, if any, then close this link (a WebSocket with its code, or 1000)."""
 
     link: L
     last: Record | None = None

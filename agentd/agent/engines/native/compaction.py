@@ -38,11 +38,12 @@ def is_worth_summary(transcript: TurnTranscript, room: int) -> bool:
     return size > room * _FULL and size - _measure_prompt(transcript) > room * _TAIL
 
 
-def choose_summary_tools(dialect: DialectName) -> Iterator[Literal["auto", "none"]]:
-    """Yield whether tools may be called in the request for a summary, and in a second one.
+def list_tool_choices(dialect: DialectName) -> Iterator[Literal["auto", "none"]]:
+    """Yield the tool choice of the request for a summary, then that of a second request.
 
-    Anthropic's cache of the messages holds for one choice alone: a whole context would be paid in
-    full. So its models are first only told not to call any, and forbidden to if they did.
+    The second is sent if the model called a tool instead. Anthropic's cache of the messages is lost
+    when the tool choice changes, and a whole context would be paid in full: so its models are first
+    only told in words to call no tools.
     """
     if dialect == "anthropic":
         yield "auto"

@@ -27,7 +27,7 @@ from agentd.agent.engine import (
     TurnRequest,
     UsageReported,
 )
-from agentd.agent.engines.native.compaction import choose_summary_tools
+from agentd.agent.engines.native.compaction import list_tool_choices
 from agentd.agent.engines.native.job import NativeJob, TimedApprover, TranscriptKeeper
 from agentd.agent.engines.native.model_client import Attempt, ModelClient
 from agentd.agent.engines.native.opening import open_conversation, render_process_news
@@ -292,7 +292,7 @@ class NativeEngine:
         """Let the model sum up the conversation; where it cannot, leave it as it is."""
         yield ToolStarted(COMPACT, _FULL)
         summary = ""
-        for tool_choice in choose_summary_tools(job.access.dialect):
+        for tool_choice in list_tool_choices(job.access.dialect):
             attempt = await self._ask_for_summary(job, tool_choice)
             if (used := attempt.usage) != NO_USAGE:
                 yield UsageReported(used, job.add_cost(used, attempt.draft.searches))

@@ -3,23 +3,23 @@
 import * as live from "../core/live.js";
 import { onEnd } from "../core/signals.js";
 
-/** A burst of events ends with such a pause. */
+/** Milliseconds without an event that end a burst of events. */
 const PAUSE = 400;
-/** So long after the first event of a burst, what they tell of is read in any case. */
+/** Milliseconds from the first event of a burst to the read, at most: a burst may go on for long. */
 const LATEST = 2000;
-/** So long a read that is not answered keeps the next one waiting. */
+/** Milliseconds after which a read without an answer no longer holds up the next one. */
 const PATIENCE = 10_000;
 
 /**
- * Make what each event is to call that `read` depends on: it reads after the burst, and never again before that is
- * answered. It ends with what is being made now.
+ * Return a function to call at each event. It calls `read` once the burst of events is over, and again only after the
+ * last read was answered; nothing is read once the part of the page that is being made now has ended.
  * @param {() => Promise<void>} read
  * @returns {() => void}
  */
 export function readSoon(read) {
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   let timer;
-  /** When what was heard of is read at the latest; 0: nothing was. */
+  /** The latest time to read for the events so far; 0: there were none since the last read began. */
   let due = 0;
   let isReading = false;
   const soon = () => {
@@ -46,7 +46,7 @@ export function readSoon(read) {
 }
 
 /**
- * Read again when files may have changed, while what is being made now lasts.
+ * Call `read` when files may have changed, until the part of the page that is being made now has ended.
  * @param {() => Promise<void>} read
  */
 export function onFilesChange(read) {
