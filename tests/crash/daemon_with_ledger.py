@@ -36,6 +36,7 @@ from agentd.settings.model import Settings
 from agentd.storage.layout import Layout
 from tests.crash import keeping, plants
 from tests.crash.keys import KEY_HASH, MANAGEMENT_HASH
+from tests.crash.oracle import Given
 
 LOADED_LATER = (
     "agentd.app.channel_checks",
@@ -55,6 +56,14 @@ LOADED_LATER = (
 """What a daemon imports after its start, which takes a third of a second for each kill."""
 
 
+LINE_BYTES = 128
+"""The size of every line of the engine's ledger: pages of memory hold whole lines only.
+
+Linux looks for SIGKILL after each page that it copies for a ``write``, so a line that began in one
+page and ended in the next was cut in two now and then, even a short one.
+"""
+
+
 class LedgerEngine:
     """Notes each prompt, in one append that a killed process cannot take back, then replies."""
 
@@ -67,7 +76,7 @@ class LedgerEngine:
         self, assignment: TurnRequest, approver: Approver
     ) -> AsyncGenerator[EngineEvent, None]:
         """Reply with the prompt's own words."""
-        os.write(self._fd, json.dumps([assignment.chat_id, assignment.prompt]).encode() + b"\n")
+        self._note(*Given.of(assignment.chat_id, assignment.prompt))
         if assignment.prompt.startswith("ask."):
             await self._ask(assignment, approver)
         await asyncio.sleep(random.random() * 0.01)
@@ -78,7 +87,13 @@ class LedgerEngine:
         """Ask whether it may go on, and note what it was told."""
         subject = assignment.prompt.split()[0]
         decided = await approver.ask(Question("shell", "look", subject))
-        os.write(self._fd, json.dumps([subject, decided.allowed]).encode() + b"\n")
+        self._note(subject, decided.allowed)
+
+    def _note(self, *what: str | int) -> None:
+        line = json.dumps(what, ensure_ascii=False).encode().ljust(LINE_BYTES - 1) + b"\n"
+        if len(line) != LINE_BYTES:
+            raise ValueError(f"Too long for the engine's ledger: {what}")
+        os.write(self._fd, line)
 
 
 async def serve(state: str, engine: LedgerEngine) -> int:

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
+from zlib import crc32
 
 WAITING, SENT, GONE = "waiting", "sent", "gone"
 
@@ -280,7 +281,18 @@ class Given(NamedTuple):
     """A line of the engine's own ledger: a prompt that was handed over."""
 
     chat: int
-    text: str
+    prompt: str
+    """Its short name, as ``name_prompt`` tells it."""
+
+    @staticmethod
+    def of(chat: int, text: str) -> "Given":
+        """Return the line for a prompt of this text."""
+        return Given(chat, name_prompt(text))
+
+
+def name_prompt(text: str) -> str:
+    """Return a name of few bytes for the prompt of this text: its first word and a checksum."""
+    return f"{text.split(' ', 1)[0]:.20} {crc32(text.encode()):08x}"
 
 
 def find_ledger_violations(ledger: Iterable[Given], histories: dict[int, Found]) -> Iterator[str]:
@@ -293,13 +305,13 @@ def find_ledger_violations(ledger: Iterable[Given], histories: dict[int, Found])
         if count > 1:
             yield f"handed over {count} times: {given}"
     told = {
-        chat: {said.text for said in found.messages if said.role == "user"}
+        chat: {Given.of(chat, said.text) for said in found.messages if said.role == "user"}
         for chat, found in histories.items()
     }
     for given in times:
-        if given.text not in told.get(given.chat, ()):
+        if given not in told.get(given.chat, ()):
             yield f"handed over, but not in the history: {given}"
     for chat, found in histories.items():
         for said in found.messages:
-            if said.role == "assistant" and Given(chat, said.text) not in times:
+            if said.role == "assistant" and Given.of(chat, said.text) not in times:
                 yield f"replied in chat {chat} to what it was not given: {said.text:.40}"

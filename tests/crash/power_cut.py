@@ -62,7 +62,7 @@ class RecordedEngine:
         self, assignment: TurnRequest, approver: Approver
     ) -> AsyncGenerator[EngineEvent, None]:
         """Reply with the prompt's own words."""
-        given = Given(assignment.chat_id, assignment.prompt)
+        given = Given.of(assignment.chat_id, assignment.prompt)
         self._recorder.note(0, "given", given, {})
         await asyncio.sleep(0.002)
         yield ReplyCompleted(assignment.prompt)

@@ -159,7 +159,9 @@ def test_a_number_is_given_once() -> None:
 
 def test_the_ledger_and_the_histories_agree() -> None:
     histories = {1: Found((), (Said(1, "user", "one"), Said(2, "assistant", "one")))}
-    assert not [*find_ledger_violations([Given(1, "one")], histories)]
-    assert [*find_ledger_violations([Given(1, "one"), Given(1, "one")], histories)]
-    assert [*find_ledger_violations([Given(1, "one"), Given(1, "two")], histories)]
+    one, two = Given.of(1, "one"), Given.of(1, "two")
+    assert not [*find_ledger_violations([one], histories)]
+    assert [*find_ledger_violations([one, one], histories)]
+    assert [*find_ledger_violations([one, two], histories)]
+    assert [*find_ledger_violations([Given.of(1, "one more")], histories)]
     assert [*find_ledger_violations([], histories)]
