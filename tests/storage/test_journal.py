@@ -56,6 +56,16 @@ def fail_calls(monkeypatch, name: str, code: int) -> None:
     monkeypatch.setattr(module.os, name, fail)
 
 
+def list_open_files() -> list[str]:
+    return [os.path.realpath(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd")]
+
+
+async def wait_for_passes(count: int) -> None:
+    """Wait for so many passes of the event loop, each with what its file descriptors have."""
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
 def do_nothing() -> None:
     pass
 
@@ -251,6 +261,7 @@ async def test_what_another_program_wrote_is_noticed_and_left_as_it_is(layout, c
         await committer.append(journals[0], b"two\n", do_nothing)
     assert Path(layout.get_journal_path(1)).read_bytes() == b"one\nforeign\n"
     assert journals[0].dead
+    assert layout.get_journal_path(1) not in list_open_files()
 
 
 async def test_a_symbolic_link_in_the_place_of_a_journal_is_not_followed(
@@ -348,6 +359,17 @@ async def test_more_than_the_disk_keeps_up_with_is_refused(committer, journals, 
         committer.append(journals[0], b"y\n", do_nothing)
     await done
     await committer.append(journals[0], b"y\n", do_nothing)
+
+
+async def test_a_ping_is_answered_only_when_the_disk_works(committer, journals, monkeypatch):
+    stuck = threading.Event()
+    monkeypatch.setattr(module.os, "fdatasync", lambda fd: stuck.wait())
+    append = committer.append(journals[0], b"x\n", do_nothing)
+    ping = asyncio.create_task(committer.ping())
+    await wait_for_passes(100)
+    assert not ping.done()
+    stuck.set()
+    await asyncio.gather(append, ping)
 
 
 async def test_an_append_after_the_end_fails_and_does_not_hang(committer, journals, caplog):

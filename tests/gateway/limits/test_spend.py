@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from agentd.core.clock import FrozenClock, format_iso, parse_iso
-from agentd.gateway.keys.limits import KeyLimits
+from agentd.gateway.keys.limits import KeyLimits, SoftLimits
 from agentd.gateway.limits.spend import (
     NEVER_SECONDS,
     SOON_SECONDS,
@@ -240,6 +240,25 @@ def test_a_call_over_midnight_is_recorded_on_the_day_of_its_end():
     assert at.meter.used.day == 3
 
 
+def test_after_midnight_the_limits_that_are_shown_are_those_of_the_new_day():
+    at, limits = At("2026-01-31T23:59:00.000Z"), KeyLimits(day=Decimal(5))
+    soft = SoftLimits(day=Decimal(4))
+    at.call(limits, cost="3")
+    for status in (*at.meter.describe_limits(limits), *at.meter.describe_soft_limits(soft)):
+        assert (status.used, status.resets) == (3, "2026-02-01T00:00:00.000Z")
+    at.clock.move(60)
+    for status in (*at.meter.describe_limits(limits), *at.meter.describe_soft_limits(soft)):
+        assert (status.used, status.resets) == (0, "2026-02-02T00:00:00.000Z")
+
+
+def test_a_call_that_ends_in_the_next_minute_counts_its_tokens_there():
+    at, limits = At(), KeyLimits(tokens_per_minute=100)
+    held = at.reserve(limits, Decimal(0), 80)
+    at.clock.move(60)
+    at.meter.settle(held, Decimal(0), 70, at.clock.now())
+    assert at.refused(limits, tokens=31).retry_after == 60
+
+
 def test_what_is_recorded_for_yesterday_counts_in_yesterday():
     at, limits = At("2026-01-31T23:59:59.999Z"), KeyLimits()
     held, moment = at.reserve(limits, Decimal(5), 0), at.clock.now()
@@ -303,6 +322,12 @@ def test_a_refusal_shows_limit_used_reserved_and_reset():
         " way, and this request may take up to 1 USD (less if it allows fewer output tokens). It"
         " resets at 2026-02-01T00:00:00.000Z."
     )
+
+
+def test_a_refusal_tells_of_no_reservation_where_there_is_none():
+    at, limits = At(), KeyLimits(day=Decimal("0.50"))
+    told = at.refused(limits).message
+    assert told.startswith("The access key's limit is 0.5 USD a day: 0 USD used, and this request")
 
 
 def test_requests_are_counted_by_the_minute_however_they_end():
