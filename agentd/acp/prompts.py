@@ -88,6 +88,10 @@ class EditorPrompts:
             elif not prompt.started and reason.startswith("queue."):
                 self._end(prompt, REMOVED)
 
+    def list_answered(self) -> list[EditorPrompt]:
+        """Return those that the editor waits for no more: cancelled while no daemon answered."""
+        return [one for one in self.open if one.ended.is_set()]
+
     def end_all(self, failure: str) -> None:
         """End all prompts: nothing will become of them."""
         for prompt in list(self.open):

@@ -17,7 +17,7 @@ from agentd.acp.questions import EditorQuestions
 from agentd.acp.servers import SessionServers
 from agentd.acp.transcript import Transcript
 from agentd.acp.updates import Update
-from agentd.core.errors import AgentdError, NotFound
+from agentd.core.errors import AgentdError, NotFound, Unauthorized, Unavailable
 from agentd.core.sse import ServerSentEvent
 
 log = logging.getLogger(__name__)
@@ -83,9 +83,7 @@ class EditorSession:
         """End the session; whoever waits for a prompt is told, and prompts go on without it."""
         self._closed.set()
         self.servers.forget()
-        with self._lock:
-            self._prompts.end_all(why)
-            self._questions.withdraw_all()
+        self._end_waits(why)
 
     def replay(self) -> None:
         """Show the whole history."""
@@ -128,20 +126,21 @@ class EditorSession:
         prompt.ended.wait()
 
     def cancel(self) -> None:
-        """End the turn of the editor's prompt, and take back those that wait or were accepted."""
+        """End the turn of the editor's prompt, and take back those that wait or were accepted.
+
+        Without a daemon the editor is answered at once, and they are taken back when it is there.
+        """
         with self._lock:
             prompts = list(self._prompts.open)
             for prompt in self._accepted:
                 prompt.cancelled = not prompt.ended.is_set()
-        for prompt in prompts:
-            if self._prompts.is_queued(prompt):
-                path = f"/api/remote/chats/{self.chat_id}/queue/{prompt.id}"
-                try:
-                    self._daemon.call("DELETE", path)
-                    continue
-                except NotFound:
-                    log.info("prompt %d has just left the queue", prompt.id)
-            self._daemon.call("POST", f"/api/chat/{self.chat_id}/stop")
+        try:
+            for prompt in prompts:
+                self._take_back(prompt)
+        except Unavailable as error:
+            log.warning("chat %d: cancelled later: %s", self.chat_id, error.message)
+            for prompt in prompts:
+                prompt.ended.set()
 
     def show_options(self) -> Any:
         """Return the choices of the session; tell the editor when they have changed."""
@@ -153,6 +152,17 @@ class EditorSession:
             self.send_update({"sessionUpdate": "config_option_update", "configOptions": options})
         self._offered = choices
         return choices
+
+    def _take_back(self, prompt: EditorPrompt) -> None:
+        if self._prompts.is_queued(prompt):
+            path = f"/api/remote/chats/{self.chat_id}/queue/{prompt.id}"
+            try:
+                self._daemon.call("DELETE", path)
+            except NotFound:
+                log.info("prompt %d has just left the queue", prompt.id)
+            else:
+                return
+        self._daemon.call("POST", f"/api/chat/{self.chat_id}/stop")
 
     def _follow(self) -> None:
         delay = FIRST_DELAY
@@ -170,6 +180,8 @@ class EditorSession:
                 self._end_deleted()
                 return
             except AgentdError as error:
+                if isinstance(error, Unauthorized):  # nothing more can be shown
+                    self._end_waits(f"{error.message}\n{error.details}")
                 log.info("chat %d: %s; connecting again", self.chat_id, error.message)
             except (ValueError, KeyError, TypeError):
                 log.exception("chat %d: an event could not be read; connecting again", self.chat_id)
@@ -253,9 +265,16 @@ class EditorSession:
         self._show_running_tools(turn)
         self._questions.synchronize(chat["approvals"])
         self._prompts.synchronize([one["id"] for one in queue], turn["turn"] if turn else 0)
+        for prompt in self._prompts.list_answered():
+            self._take_back(prompt)
 
     def _read_chat(self) -> Mapping[str, Any]:
         return self._daemon.call("GET", f"/api/chat/{self.chat_id}")
+
+    def _end_waits(self, why: str) -> None:
+        with self._lock:
+            self._prompts.end_all(why)
+            self._questions.withdraw_all()
 
     def _end_deleted(self) -> None:
         self.close(DELETED)

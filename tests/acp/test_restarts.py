@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 
 from agentd.app.state import DaemonInfo, read_daemon_info
+from agentd.cli.client import Client, find_daemon_url
 from agentd.storage.layout import Layout
 from tests.acp.conftest import Start
 from tests.supplier.steps import Answer, Say, Stall
 from tests.supplier.supplier import Supplier
-from tests.support.daemon import HASH, PATIENCE, until
+from tests.support.daemon import HASH, KEY, PATIENCE, until
 
 SETTINGS = """\
 port: 0
@@ -58,6 +59,17 @@ class DaemonProgram:
             return found if found and found.pid == process.pid else None
 
         until(find, PATIENCE)
+
+    def list_queue(self, session: str) -> list[str]:
+        """Return the prompts that wait."""
+        with Client(find_daemon_url(self._layout), KEY) as client:
+            found = client.request("GET", f"/api/remote/chats/{session}/queue")["prompts"]
+        return [one["prompt"] for one in found]
+
+    def is_idle(self, session: str) -> bool:
+        """Return whether nothing waits or is worked on."""
+        with Client(find_daemon_url(self._layout), KEY) as client:
+            return bool(client.get_status(int(session), 0)["status"] == "completed")
 
     def kill(self) -> None:
         """Kill it as the system would."""
@@ -113,3 +125,39 @@ def test_a_prompt_survives_the_death_of_the_daemon_and_nothing_comes_twice(
         assert editor.read_answer(again)["result"] == {"stopReason": "end_turn"}
         assert editor.reply.endswith("Six")
         assert not editor.list_updates("user_message_chunk")
+
+
+def test_what_is_cancelled_without_a_daemon_is_answered_and_not_worked_on_later(
+    supplier: Supplier, start: Start, tmp_path: Path
+) -> None:
+    config = tmp_path / "config"
+    config.mkdir()
+    (config / "agentd.yml").write_text(SETTINGS.format(hash=HASH, folder=tmp_path, after="stop"))
+    (config / "models.yml").write_text(MODELS.format(url=supplier.url))
+    stall = Stall(3)
+    supplier.script(Answer([Say("One two three four five")], faults=(stall,)))
+    with ExitStack() as stack:
+        daemon = DaemonProgram(tmp_path)
+        stack.callback(daemon.kill)
+        daemon.start()
+        editor = start()
+        editor.begin()
+        session = editor.open()
+        running = editor.ask(session, "Count")
+        stall.reached.result(PATIENCE)
+        waiting = editor.ask(session, "Count again")
+        until(lambda: daemon.list_queue(session), PATIENCE)
+        daemon.kill()
+        supplier.forget()
+        supplier.script(Answer([Say("Never")], faults=(Stall(1),)))
+        editor.notify("session/cancel", sessionId=session)
+        for number in (running, waiting):
+            assert editor.read_answer(number)["result"] == {"stopReason": "cancelled"}
+        daemon.start()
+        until(lambda: daemon.is_idle(session), PATIENCE)
+        supplier.forget()
+        supplier.script(Say("Six"))
+        again = editor.ask(session, "And then?")
+        assert editor.read_answer(again)["result"] == {"stopReason": "end_turn"}
+        assert editor.reply.endswith("Six")
+        assert "Never" not in editor.reply

@@ -10,6 +10,7 @@ from agentd.acp.messages import AUTH_REQUIRED, INVALID_PARAMS, RESOURCE_NOT_FOUN
 from agentd.agent.engine import ReplyCompleted, ReplyDelta, ToolStarted, ToolUsed, TurnFailed
 from tests.acp.conftest import Start
 from tests.acp.support import Editor, say_all, write_text
+from tests.live.hub.support import delete_by_hand
 from tests.support.daemon import KEY, Serving, until
 
 PNG = base64.b64encode(
@@ -336,6 +337,20 @@ def test_whoever_waits_for_a_prompt_is_answered_when_its_session_ends(
     until(lambda: len(house.client().prompts(int(session))) == 2)
     assert editor.call("session/close", sessionId=session) == {}
     assert editor.read_answer(again)["result"] == {"stopReason": "cancelled"}
+
+
+def test_whoever_waits_for_a_prompt_is_answered_when_the_key_is_revoked(
+    house: Serving, start: Start
+) -> None:
+    editor = start(key=house.new_key("editor"))
+    editor.begin()
+    session = editor.open()
+    asked = editor.ask(session, "run sleep")
+    request = editor.read_request()
+    delete_by_hand(house.layout, "editor")
+    assert "key" in editor.read_answer(asked)["error"]["message"]
+    editor.read_until(lambda: editor.withdrawn)
+    assert editor.withdrawn == [request["id"]]
 
 
 def test_a_stop_in_the_browser_is_a_cancelled_turn(house: Serving, editor: Editor) -> None:
