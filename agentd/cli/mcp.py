@@ -148,7 +148,9 @@ class McpBridge:
         """Hang up on a request: without a session, this is what cancels it."""
         params = message.get("params")
         number = params.get("requestId") if isinstance(params, dict) else None
-        connection = self._connections.pop(number, None)
+        connection = None
+        if isinstance(number, str | int):
+            connection = self._connections.pop(number, None)
         if connection:
             connection.hang_up()
 
@@ -258,10 +260,13 @@ class McpBridge:
         return connection.send(method, "/mcp", body, self._list_headers(message))
 
     def _note_subscription(self, message: Message) -> None:
-        uri = message.get("params", {}).get("uri")
+        params = message.get("params")
+        uri = params.get("uri") if isinstance(params, dict) else None
+        if not isinstance(uri, str):
+            return
         if message["method"] == "resources/unsubscribe":
             self._subscribed.pop(uri, None)
-        elif isinstance(uri, str):
+        else:
             self._subscribed[uri] = None
 
     def _list_headers(self, message: Message | None) -> Mapping[str, str]:
@@ -318,7 +323,9 @@ def _parse(line: bytes) -> Message | None:
         found = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    if not isinstance(found, dict) or isinstance(found.get("id"), list | dict):
+        return None
+    return found
 
 
 def _read(response: http.client.HTTPResponse) -> bytes:

@@ -127,9 +127,13 @@ def test_a_wrong_key_is_the_answer_to_each_request(daemon: Serving, bridge: Any)
 def test_what_is_no_message_is_answered_and_does_no_harm(daemon: Serving, bridge: Any) -> None:
     running = bridge()
     running.begin()
-    for line in (b"x", b"[]", b'"x"', b'{"a":"' + b"x" * JSON_LIMIT + b'"}'):
+    no_id = b'{"jsonrpc":"2.0","id":[1],"method":"initialize"}'
+    for line in (b"x", b"[]", b'"x"', no_id, b'{"a":"' + b"x" * JSON_LIMIT + b'"}'):
         running.write(line)
         assert running.read()["error"]["code"] == -32600
+    running.write(b'{"jsonrpc":"2.0","id":1,"method":"resources/subscribe","params":null}')
+    assert running.read_answer(1)["error"]["code"] == -32600
+    running.send("notifications/cancelled", requestId=[1])
     running.send("tools/call", "last", name="list_models")
     assert running.read_answer("last")["result"]["structuredContent"]["models"]
 
