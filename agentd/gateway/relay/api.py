@@ -24,6 +24,7 @@ from agentd.http.content_encoding import decompress_body
 from agentd.http.request import Request, Response
 from agentd.http.routing import Parameter, Route
 from agentd.llm.dialects import model_lists as lists
+from agentd.llm.dialects.value_count import check_value_count
 from agentd.models.gateway_model import GatewayModel
 
 CHAT = GatewayEndpoint("/v1/chat/completions", "openai-chat")
@@ -139,13 +140,16 @@ class GatewayEndpoints:
     async def _answer(
         self, endpoint: GatewayEndpoint, call: Request, model: str = "", *, stream: bool = False
     ) -> Response:
+        key = self._require_key(call)
+        body = await decompress_body(
+            call.body, call.headers.get("Content-Encoding", ""), self._max_body()
+        )
+        check_value_count(body)
         request = GatewayRequest(
             id=call.request_id,
             endpoint=endpoint,
-            key=self._require_key(call),
-            body=await decompress_body(
-                call.body, call.headers.get("Content-Encoding", ""), self._max_body()
-            ),
+            key=key,
+            body=body,
             headers=_select_headers(call, _FORWARDED),
             model=model,
             stream=stream,

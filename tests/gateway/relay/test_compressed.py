@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from agentd.llm.dialects.value_count import MAX_VALUES
 from agentd.llm.endpoint import ChannelDialect
 from tests.gateway.conftest import GatewaySetup
 from tests.gateway.relay.callers import (
@@ -30,6 +31,13 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningGateway
         setup.settings["max_body"] = MOST
 
     with running_gateway(tmp_path_factory.mktemp("gateway"), prepare) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def spacious(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningGateway]:
+    """A gateway that takes bodies as large as the settings' default."""
+    with running_gateway(tmp_path_factory.mktemp("spacious")) as made:
         yield made
 
 
@@ -87,6 +95,17 @@ def test_what_becomes_too_large_is_refused_at_the_cost_of_the_limit(
         result = send_compressed(gateway, dialect, bomb, "gzip")
     assert result.status == 413
     assert str(MOST) in result.error()["message"]
+
+
+@every_dialect
+def test_a_small_body_with_millions_of_values_is_refused_before_it_is_decoded(
+    spacious: RunningGateway, dialect: ChannelDialect
+) -> None:
+    whole = build_body(dialect).removesuffix(b"}") + b', "tools": [' + b"[]," * 2**22 + b"[]]}"
+    with busy_for_less_than(2):
+        result = send_compressed(spacious, dialect, gzip.compress(whole, 9), "gzip")
+    assert result.status == 413
+    assert str(MAX_VALUES) in result.error()["message"]
 
 
 @every_dialect
