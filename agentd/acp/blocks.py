@@ -68,7 +68,10 @@ def name_resource(uri: str, root: str) -> str:
 
     A fragment such as ``#L10-20`` or ``#L10:20`` becomes the lines after a colon.
     """
-    address = urlsplit(uri)
+    try:
+        address = urlsplit(uri)
+    except ValueError:  # it is named as it is
+        return uri
     if address.scheme != "file":
         return uri
     path = unquote(address.path)

@@ -1,4 +1,4 @@
-"""The prompts that an editor waits for, from the queue to the end of their turns. Without any I/O.
+"""The prompts that an editor waits for, from their request to the end of their turns.
 
 A chat may get prompts from others too; a turn belongs to the prompt that left the queue for it.
 """
@@ -22,11 +22,15 @@ _STOP_REASONS = (
 """The protocol's words for ends of turns that agentd reports as failures."""
 
 
-@dataclass
+@dataclass(eq=False)
 class EditorPrompt:
     """A prompt of the editor, waited for by the thread of its request."""
 
     text: str
+    before: "EditorPrompt | None" = None
+    """The one that the editor sent before it, to be queued first."""
+    sent: threading.Event = field(default_factory=threading.Event)
+    """Set once it is in the queue, or will never be."""
     id: int = 0
     """Its id in the queue."""
     listed: bool = False
@@ -48,6 +52,33 @@ class EditorPrompt:
         if not self.failure:
             return "end_turn"
         return next((name for name, known in _STOP_REASONS if known.search(self.failure)), "")
+
+
+class AcceptedPrompts:
+    """The prompts of which the editor's requests are under way; any thread may use it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._prompts: list[EditorPrompt] = []
+
+    def add(self) -> EditorPrompt:
+        """Return a prompt that is on its way to the queue, until ``remove``."""
+        with self._lock:
+            prompt = EditorPrompt("", before=self._prompts[-1] if self._prompts else None)
+            self._prompts.append(prompt)
+        return prompt
+
+    def remove(self, prompt: EditorPrompt) -> None:
+        """Forget a prompt, of which the request is over."""
+        prompt.sent.set()
+        with self._lock:
+            self._prompts.remove(prompt)
+
+    def cancel(self) -> None:
+        """Mark all prompts that have not ended as cancelled."""
+        with self._lock:
+            for prompt in self._prompts:
+                prompt.cancelled = not prompt.ended.is_set()
 
 
 class EditorPrompts:

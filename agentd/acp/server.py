@@ -169,15 +169,15 @@ class AcpServer:
     def _accept_prompt(self, params: AcpJson) -> Method:
         """Return what answers a prompt, which can be cancelled from now on."""
         session = self._sessions.get(get_text(params, "sessionId"))
-        return partial(self._prompt, session.accept() if session else None)
+        return partial(self._prompt, session.accepted.add() if session else None)
 
     def _prompt(self, accepted: EditorPrompt | None, params: AcpJson) -> dict[str, Any]:
         session = self._find(params)
-        prompt = accepted or session.accept()
+        prompt = accepted or session.accepted.add()
         try:
             self._send_prompt(session, prompt, params)
         finally:
-            session.forget(prompt)
+            session.accepted.remove(prompt)
         if not prompt.stop_reason:
             raise AgentdError(prompt.failure)
         if prompt.failure and not prompt.cancelled:

@@ -12,7 +12,14 @@ from agentd.acp.connection import EditorConnection
 from agentd.acp.daemon import DaemonApi
 from agentd.acp.messages import AcpJson
 from agentd.acp.options import make_modes, make_options
-from agentd.acp.prompts import CLOSED, DELETED, NOT_SENT, EditorPrompt, EditorPrompts
+from agentd.acp.prompts import (
+    CLOSED,
+    DELETED,
+    NOT_SENT,
+    AcceptedPrompts,
+    EditorPrompt,
+    EditorPrompts,
+)
 from agentd.acp.questions import EditorQuestions
 from agentd.acp.servers import SessionServers
 from agentd.acp.transcript import Transcript
@@ -49,8 +56,7 @@ class EditorSession:
         self._lock = threading.RLock()
         self._transcript = Transcript(self.send_update, root, uuid4().hex[:8])
         self._prompts = EditorPrompts()
-        self._accepted: list[EditorPrompt] = []
-        """Prompts of which the editor's requests are under way."""
+        self.accepted = AcceptedPrompts()
         self._questions = EditorQuestions(
             daemon, connection, chat_id, self._transcript, self.send_update, forms=forms
         )
@@ -99,22 +105,13 @@ class EditorSession:
         """Send an update to the editor."""
         self._connection.notify("session/update", {"sessionId": self.id, "update": update})
 
-    def accept(self) -> EditorPrompt:
-        """Return a prompt that is on its way to the queue, until ``forget``."""
-        prompt = EditorPrompt("")
-        with self._lock:
-            self._accepted.append(prompt)
-        return prompt
-
-    def forget(self, prompt: EditorPrompt) -> None:
-        """Forget a prompt that was accepted."""
-        with self._lock:
-            self._accepted.remove(prompt)
-
     def prompt(self, prompt: EditorPrompt) -> None:
         """Queue a prompt that was not cancelled, and return once its turn has ended."""
         path = f"/api/remote/chats/{self.chat_id}/queue"
         self.servers.repeat()
+        if prompt.before:
+            prompt.before.sent.wait()
+            prompt.before = None
         with self._lock:  # the events about it are read only when its id is known
             if self._closed.is_set():
                 prompt.failure = NOT_SENT
@@ -123,6 +120,7 @@ class EditorSession:
             body = {"prompt": prompt.text}
             prompt.id = self._daemon.call("POST", path, body, once=uuid4().hex)["id"]
             self._prompts.add(prompt)
+        prompt.sent.set()
         prompt.ended.wait()
 
     def cancel(self) -> None:
@@ -130,10 +128,9 @@ class EditorSession:
 
         Without a daemon the editor is answered at once, and they are taken back when it is there.
         """
+        self.accepted.cancel()
         with self._lock:
             prompts = list(self._prompts.open)
-            for prompt in self._accepted:
-                prompt.cancelled = not prompt.ended.is_set()
         try:
             for prompt in prompts:
                 self._take_back(prompt)
@@ -194,7 +191,7 @@ class EditorSession:
                 self.servers.repeat()
                 self._synchronize()
             case "messageUpdate", [_, message] if message["id"] > self._transcript.seen:
-                self._show_new_messages()
+                self._show_new_messages(message["id"])
             case "messageDelta", [_, delta]:
                 if not self._transcript.show_delta(delta["turn"], delta["text"], delta["number"]):
                     self._synchronize()
@@ -234,11 +231,17 @@ class EditorSession:
     def _show_running_tools(self, turn: AcpJson | None) -> None:
         self._transcript.show_running_tools(turn["tools"] if turn else ())
 
-    def _show_new_messages(self, *, is_replay: bool = False) -> None:
+    def _show_new_messages(self, told: int = 0, *, is_replay: bool = False) -> None:
+        """Show the messages that are new; prompts after ``told`` wait for their own events.
+
+        Until then it is not known whether they are the editor's.
+        """
         base = f"/api/chat/{self.chat_id}/messages?limit={_PAGE}&after="
         while True:
             page = self._daemon.call("GET", f"{base}{self._transcript.seen}")
             for message in page["messages"]:
+                if told and message["id"] > told and message["role"] == "user":
+                    return
                 if not is_replay and self._prompts.on_message(message):
                     self._transcript.skip_message(message)
                 else:

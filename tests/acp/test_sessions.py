@@ -192,12 +192,13 @@ def test_content_reaches_the_agent(house: Serving, editor: Editor, tmp_path: Pat
         write_text(" and this"),
         {"type": "resource", "resource": resource},
         {"type": "resource_link", "uri": "https://example.org/x", "name": "x"},
+        {"type": "resource_link", "uri": "odd://[no-address", "name": "y"},
         {"type": "image", "data": PNG, "mimeType": "image/png"},
     ]
     editor.call("session/prompt", sessionId=session, prompt=prompt)
     (given,) = house.engine.given
     assert given.prompt.startswith("Look at `src/c.py:3-5` and this\n\n`a b.py`:\n````\nx = 1\n")
-    assert "`https://example.org/x`" in given.prompt
+    assert "`https://example.org/x``odd://[no-address`" in given.prompt
     path = given.prompt.rpartition("Attached files:\n- ")[2]
     assert (tmp_path / path).read_bytes() == base64.b64decode(PNG)
 
@@ -337,6 +338,20 @@ def test_whoever_waits_for_a_prompt_is_answered_when_its_session_ends(
     until(lambda: len(house.client().prompts(int(session))) == 2)
     assert editor.call("session/close", sessionId=session) == {}
     assert editor.read_answer(again)["result"] == {"stopReason": "cancelled"}
+
+
+def test_prompts_that_wait_are_worked_on_in_their_order_and_none_is_shown_to_who_sent_it(
+    house: Serving, editor: Editor
+) -> None:
+    session = editor.open()
+    house.engine.hold()
+    asked = [editor.ask(session, f"<{number}>") for number in range(12)]
+    until(lambda: len(house.client().prompts(int(session))) == len(asked) - 1)
+    house.engine.release()
+    for number in asked:
+        assert editor.read_answer(number)["result"] == {"stopReason": "end_turn"}
+    assert editor.reply == "".join(f"echo: <{number}>" for number in range(len(asked)))
+    assert not editor.list_updates("user_message_chunk")
 
 
 def test_whoever_waits_for_a_prompt_is_answered_when_the_key_is_revoked(
