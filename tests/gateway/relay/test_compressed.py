@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from agentd.llm.dialects.value_count import MAX_VALUES
+from agentd.llm.dialects.value_count import MAX_PARTS
 from agentd.llm.endpoint import ChannelDialect
 from tests.gateway.conftest import GatewaySetup
 from tests.gateway.relay.callers import (
@@ -105,7 +105,7 @@ def test_a_small_body_with_millions_of_values_is_refused_before_it_is_decoded(
     with busy_for_less_than(2):
         result = send_compressed(spacious, dialect, gzip.compress(whole, 9), "gzip")
     assert result.status == 413
-    assert str(MAX_VALUES) in result.error()["message"]
+    assert str(MAX_PARTS) in result.error()["message"]
 
 
 @every_dialect
