@@ -271,7 +271,8 @@ export function createDialog({ title, path, fields, initial = {}, action = "Crea
 }
 
 /**
- * A dialog that changes a resource; what somebody else changed meanwhile is shown beside one's own.
+ * A dialog that changes a resource. What somebody else changed meanwhile is kept where it was not changed here, and shown
+ * beside one's own where it was.
  * @param {{ title: string, path: string, fields: readonly Field[], done: (changed: any) => unknown, finish?: (changes: any) => any,
  *   extra?: (form: Form, before: any) => import("../core/el.js").Single }} options
  */
@@ -286,7 +287,7 @@ export async function editDialog({ title, path, fields, done, finish = (changes)
   }
   await openDialog(title, (close) => {
     const form = resourceForm(fields, known.body);
-    const other = signal(/** @type {any} */ (null));
+    const other = signal(/** @type {Difference[] | null} */ (null));
     const send = async () => {
       const changes = finish(form.changes());
       if (!Object.keys(changes).length) return close();
@@ -297,28 +298,18 @@ export async function editDialog({ title, path, fields, done, finish = (changes)
         await done(changed);
       } catch (error) {
         if (!(error instanceof ApiError && error.status === 412)) throw error;
-        const now = await callTagged("GET", path);
-        other.value = differences(fields, known.body, now.body, form);
-        known = { body: known.body, etag: now.etag };
+        known = await callTagged("GET", path);
+        const found = form.take(known.body);
+        // Two secrets may look the same while they are masked: only the person knows whether theirs was changed.
+        const hidden = fields.some((field) => field.kind === "secret" && at(changes, field.name) !== undefined);
+        if (!found.length && !hidden) return send();
+        other.value = found;
+        queueMicrotask(() => beside.scrollIntoView({ block: "nearest" }));
       }
     };
-    return [sendForm({ action: "Save", oncancel: () => close(), send }, form.node, extra?.(form, known.body) ?? null,
-      el("div", { role: "alert" }, () => (other.value ? conflict(other.value, form) : null)))];
+    const beside = el("div", { role: "alert" }, () => (other.value ? conflict(other.value, form) : null));
+    return [sendForm({ action: "Save", oncancel: () => close(), send }, form.node, extra?.(form, known.body) ?? null, beside)];
   }, { wide: true });
-}
-
-/**
- * @param {readonly Field[]} fields
- * @param {any} before
- * @param {any} now
- * @param {Form} form
- * @returns {Difference[]}
- */
-function differences(fields, before, now, form) {
-  return fields.flatMap((field) => {
-    const theirs = toText(field, at(now, field.name));
-    return theirs === toText(field, at(before, field.name)) ? [] : [{ field, theirs, yours: form.value(field.name) }];
-  });
 }
 
 /**
@@ -327,9 +318,11 @@ function differences(fields, before, now, form) {
  * @param {Form} form
  */
 export function conflict(found, form) {
+  if (!found.length) return failureLine(new Error("Somebody changed it meanwhile, maybe the secret, too. Save again to keep yours."));
   return el("div", { class: "conflict" }, failureLine(new Error("Somebody changed it meanwhile. Choose, and save again.")),
     el("table", null, el("thead", null, el("tr", null, ["", "Yours", "Theirs"].map((head) => el("th", { scope: "col" }, head)))),
       el("tbody", null, found.map(({ field, theirs, yours }) =>
-        el("tr", null, el("th", { scope: "row" }, field.label), el("td", null, yours || "–"), el("td", null, theirs || "–", " ",
-          el("button", { class: "btn small", type: "button", onclick: () => form.set(field.name, theirs) }, "Take theirs")))))));
+        el("tr", null, el("th", { scope: "row" }, field.label),
+          el("td", null, field.kind === "secret" && yours ? "another one" : yours || "–"), el("td", null, theirs || "–", " ",
+            el("button", { class: "btn small", type: "button", onclick: () => form.set(field.name, theirs) }, "Take theirs")))))));
 }
