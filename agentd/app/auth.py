@@ -2,6 +2,8 @@
 
 import contextlib
 from collections.abc import Callable, Iterator
+from functools import partial
+from os.path import basename
 from typing import Any, NamedTuple
 
 from agentd.auth.events import KeysUpdate
@@ -18,6 +20,7 @@ from agentd.core.events import EventBus
 from agentd.gateway.keys.file import AccessKeyFile
 from agentd.gateway.keys.store import AccessKeyRepository
 from agentd.gateway.management_keys.store import ManagementKeyRepository
+from agentd.gateway.updates import GatewayConfigUpdate
 from agentd.http.connections import ConnectionRegistry
 from agentd.settings.model import Settings, get_administrator
 from agentd.storage.layout import Layout
@@ -87,6 +90,19 @@ async def build_auth(
     )
     await sessions.start()
     stack.push_async_callback(sessions.stop)
+    access, management_keys = await _build_gateway_keys(stack, layout, connections, bus)
+    return AuthServices(
+        keys, sessions, users, user_file, access, management_keys, on_sessions_end, on_keys_change
+    )
+
+
+async def _build_gateway_keys(
+    stack: contextlib.AsyncExitStack,
+    layout: Layout,
+    connections: ConnectionRegistry,
+    bus: EventBus,
+) -> tuple[AccessKeyRepository, ManagementKeyRepository]:
+    clock = SystemClock()
     access = AccessKeyRepository(AccessKeyFile(layout), clock)
     await access.ensure_current()
     stack.push_async_callback(access.stop)
@@ -94,9 +110,9 @@ async def build_auth(
     management_keys.on_revoked(connections.close_management_keys)
     await management_keys.start()
     stack.push_async_callback(management_keys.stop)
-    return AuthServices(
-        keys, sessions, users, user_file, access, management_keys, on_sessions_end, on_keys_change
-    )
+    for store, path in ((access, layout.access_keys), (management_keys, layout.management_keys)):
+        store.on_changed = partial(bus.publish, GatewayConfigUpdate(basename(path)))
+    return access, management_keys
 
 
 def report_problems(

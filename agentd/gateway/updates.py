@@ -60,7 +60,7 @@ class CheckStepUpdate(Event, frozen=True):
 
 
 class GatewayConfigUpdate(Event, frozen=True):
-    """A file of the gateway's configuration was changed: its name. Not stored."""
+    """A file of the gateway's configuration, or of its keys, was changed: its name. Not stored."""
 
     name: ClassVar[str] = "gatewayConfigUpdate"
     for_administrators: ClassVar[bool] = True

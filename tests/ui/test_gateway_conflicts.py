@@ -90,3 +90,27 @@ def test_a_secret_that_looks_like_theirs_replaces_it_only_when_saved_again(
     save(dialog)
     expect(dialog.get_by_role("row").last).to_contain_text("another one")
     expect(dialog.get_by_role("alert").first).not_to_contain_text("sk-mine")
+
+
+def test_what_another_changes_of_keys_and_budgets_is_shown_at_once(
+    gus: Person, gateway: GatewaySite
+) -> None:
+    """Row 34. No request passes meanwhile."""
+    made = gateway.admin.post("/api/agent/keys", {"name": "watched", "limits": {"day": 1}})
+    api = f"/api/agent/keys/{made['id']}"
+    page, keys = gus.open(f"/gateway/keys/{made['id']}"), gus.open("/gateway/keys")
+    budgets, managers = gus.open("/gateway/budgets"), gus.open("/gateway/management-keys")
+    expect(page.get_by_text("of $1.00 a day")).to_be_visible()
+    expect(keys.get_by_text("watched")).to_be_visible()
+    expect(budgets.get_by_text("No budgets yet")).to_be_visible()
+    expect(managers.get_by_text("No management keys yet")).to_be_visible()
+    gateway.admin.patch(api, {"limits": {"day": 7}})
+    expect(page.get_by_text("of $7.00 a day")).to_be_visible(timeout=10_000)
+    expect(keys.get_by_text("of $7.00 a day")).to_be_visible(timeout=10_000)
+    gateway.admin.post("/api/agent/budgets", {"name": "shared", "tag": "team"})
+    expect(budgets.get_by_text("shared")).to_be_visible(timeout=10_000)
+    gateway.admin.post("/api/agent/management-keys", {"name": "monitor", "scope": "read"})
+    expect(managers.get_by_text("monitor", exact=True)).to_be_visible(timeout=10_000)
+    gateway.admin.delete(api)
+    expect(keys.get_by_text("watched")).to_have_count(0, timeout=10_000)
+    expect(page.get_by_text("There is no access key")).to_be_visible(timeout=10_000)

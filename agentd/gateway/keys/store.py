@@ -52,6 +52,8 @@ class AccessKeyRepository:
         """Why other entries of the file are invalid ..."""
         self.on_problems: OnProblems = lambda _: None
         """... and what is called when that changes."""
+        self.on_changed: Callable[[], None] = lambda: None
+        """Called when the keys or the problems changed, through us or by hand."""
         self.on_address_refused: Callable[[AccessKey, str], None] = lambda key, address: None
         """Called with a key that was sent from an address that is not on its list."""
         self._file = file
@@ -267,6 +269,7 @@ class AccessKeyRepository:
         self.keys, self.problems = Keyring(kept.keys, kept.pending), kept.problems
         if kept.is_certain:  # else no new callers are admitted, but admitted ones stay
             self._announce_revoked()
+        self.on_changed()
 
     def _announce_revoked(self) -> None:
         before, since = self._announced, self._announced_at

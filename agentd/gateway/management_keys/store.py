@@ -40,6 +40,8 @@ class ManagementKeyRepository:
     def __init__(self, layout: Layout, clock: Clock) -> None:
         self.keys = ManagementKeyRing()
         """The keys of the file, disabled ones included."""
+        self.on_changed: Callable[[], None] = lambda: None
+        """Called when the keys or the problems changed, through us or by hand."""
         self._clock = clock
         self._file = ManagementKeyFile(layout)
         self._uses_path = layout.management_keys_used
@@ -150,6 +152,7 @@ class ManagementKeyRepository:
         if lost := before.find_revoked(self.keys):
             for listener in self._listeners:
                 listener(lost)
+        self.on_changed()
 
     def _record_use(self, digest: str) -> None:
         now = self._clock.monotonic()

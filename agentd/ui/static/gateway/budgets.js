@@ -31,7 +31,7 @@ export const page = forAdministrators("Budgets", () => {
   const newButton = () =>
     el("button", { class: "btn main", changes: "administrator", onclick: () => void create() }, icon("plus"), "New budget");
   const list = resourceList({
-    resource: "budgets", noun: "budgets", every: AGAIN, row: budgetRow,
+    resource: "budgets", noun: "budgets", every: AGAIN, events: ["gatewayConfigUpdate"], row: budgetRow,
     empty: () => emptyState("gauge", "No budgets yet",
       "A budget limits what the access keys of one owner, or with one tag, may spend together. Give keys an owner or tags first.",
       newButton()),

@@ -24,7 +24,7 @@ const AGAIN = 3000;
 
 const listPage = forAdministrators("Access keys", () => {
   const list = resourceList({
-    resource: "keys", noun: "keys", every: AGAIN, events: ["modelsUpdate"], row: keyRow, batch: {
+    resource: "keys", noun: "keys", every: AGAIN, events: ["modelsUpdate", "gatewayConfigUpdate"], row: keyRow, batch: {
       noun: "key", tagged: true, id: (/** @type {any} */ one) => one.id, title: (/** @type {any} */ one) => one.name,
     },
     empty: () => emptyState("key", "No access keys yet",
@@ -74,7 +74,7 @@ const onePage = forAdministrators("Access key", (params) => {
     learnZone(key.spent.zone);
     const burns = await get("/api/agent/reports/limits", { name: key.name, limit: 200 }, abort);
     return { key, burns: /** @type {Burn[]} */ (burns.items.filter((/** @type {Burn} */ burn) => burn.key === key.id)) };
-  }, { every: AGAIN });
+  }, { every: AGAIN, events: ["gatewayConfigUpdate"] });
   const reload = () => void reading.reload();
   return {
     title: () => reading.value.value?.key.name ?? "Access key",

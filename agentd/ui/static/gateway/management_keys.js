@@ -33,7 +33,7 @@ const FIELDS = [
 
 export const page = forAdministrators("Management keys", () => {
   const list = resourceList({
-    resource: "management-keys", noun: "keys", every: AGAIN, row: keyRow,
+    resource: "management-keys", noun: "keys", every: AGAIN, events: ["gatewayConfigUpdate"], row: keyRow,
     empty: () => emptyState("key", "No management keys yet",
       "A key lets a program manage the gateway, such as a monitor that only reads what was spent.",
       el("button", { class: "btn main", changes: "administrator", onclick: () => void create() }, icon("plus"), "New key")),
