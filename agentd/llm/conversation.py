@@ -233,6 +233,12 @@ class ThinkingDone(Struct, frozen=True):
     thinking: Thinking
 
 
+class ImageDone(Struct, frozen=True):
+    """An image in the reply, with its bytes in ``data``."""
+
+    image: ImagePart
+
+
 class ToolCallStarted(Struct, frozen=True):
     """The model begins a tool call; ``index`` counts the calls of one reply from 0."""
 
@@ -326,6 +332,7 @@ ReplyEvent: TypeAlias = (
     | TextDelta
     | ThinkingDelta
     | ThinkingDone
+    | ImageDone
     | ToolCallStarted
     | ToolCallDelta
     | ToolCallDone
@@ -337,6 +344,12 @@ ReplyEvent: TypeAlias = (
     | ReplyFinished
     | SupplierError
 )
+
+
+def describe_image(image: ImagePart) -> str:
+    """Return what a reader is told of an image in a reply that cannot be shown here."""
+    size = len(image.data) * 3 // 4
+    return f"[The model returned an image ({image.media_type}, {size:,} bytes), not shown here.]"
 
 
 PARAGRAPH = "\n\n"
@@ -366,6 +379,8 @@ class ReplyBuilder:
                 written.append(text)
             case ThinkingDone() | ToolCallDone() | SupplierItemDone():
                 self._parts.append(event)
+            case ImageDone(image):
+                self.add(TextDelta(describe_image(image)))
             case WebSearchDone():
                 self.searches += event.billed
             case PageCited(page):

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, TypeAlias
 
 from agentd.llm.conversation import (
+    ImageDone,
+    ImagePart,
     ReplyEvent,
     ReplyFinished,
     StopReason,
@@ -25,11 +27,14 @@ from agentd.llm.conversation import (
 )
 from agentd.llm.price import NO_USAGE, Usage
 
-BlockKind: TypeAlias = Literal["text", "thinking", "call"]
+BlockKind: TypeAlias = Literal["text", "thinking", "image", "call"]
 
 
 class Block:
-    """A growing text, thinking or tool call. ``thinking`` is set once a block of it is complete."""
+    """A growing text, thinking or tool call, or an image, which comes whole.
+
+    ``thinking`` is set once a block of it is complete.
+    """
 
     def __init__(self, kind: BlockKind, index: int = -1, id: str = "", name: str = "") -> None:  # noqa: A002
         self.kind = kind
@@ -39,6 +44,8 @@ class Block:
         self.name = name
         self.pieces: list[str] = []
         self.thinking: Thinking | None = None
+        self.image = ImagePart()
+        """The image of a block of that kind."""
         self.is_complete = False
         self.is_open = False
 
@@ -82,6 +89,8 @@ class BlockWriter:
                 output += self._add_delta("thinking", text)
             case ThinkingDone(thinking):
                 output += self._end_thinking(thinking)
+            case ImageDone(image):
+                output += self._add_image(image)
             case ToolCallStarted(index, id, name):
                 output += self._add(Block("call", index, id, name))
             case ToolCallDelta(index, text):
@@ -157,6 +166,11 @@ class BlockWriter:
             return self._add(last)
         last.thinking, last.is_complete = thinking, True
         return self._advance()
+
+    def _add_image(self, image: ImagePart) -> bytes:
+        block = Block("image")
+        block.image, block.is_complete = image, True
+        return self._add(block)
 
     def _find_call(self, index: int) -> Block | None:
         return self._open_calls.get(index)

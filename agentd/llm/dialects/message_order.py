@@ -30,12 +30,15 @@ _ALLOWED = {
 }
 
 
-def normalize_messages(messages: Iterable[ModelMessage]) -> list[ModelMessage]:
+def normalize_messages(
+    messages: Iterable[ModelMessage], *, draws: bool = False
+) -> list[ModelMessage]:
     """Return the messages as suppliers accept them.
 
     Adjacent messages of one role are merged, tool results come first in their message, empty text
     and empty messages are dropped. Raises ``BadRequest`` where a tool call does not have exactly
-    one result in the very next message, or where a part does not fit the role.
+    one result in the very next message, or where a part does not fit the role; ``draws``: the
+    supplier takes back images of the assistant's.
     """
     merged: list[tuple[Role, list[MessagePart]]] = []
     for message in messages:
@@ -43,6 +46,10 @@ def normalize_messages(messages: Iterable[ModelMessage]) -> list[ModelMessage]:
             part for part in message.parts if not (isinstance(part, TextPart) and not part.text)
         ]
         for part in parts:
+            if isinstance(part, ImagePart) and message.role == "assistant":
+                if draws:
+                    continue
+                raise BadRequest("The model's supplier takes no image that a model returned")
             if not isinstance(part, _ALLOWED[message.role]):
                 raise BadRequest(
                     f"A {type(part).__name__} is not allowed in the role {message.role}"

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from msgspec.json import encode
 
 from agentd.core.sse import encode_json_event
-from agentd.llm.conversation import ReplyEvent, StopReason, SupplierError
+from agentd.llm.conversation import ReplyEvent, StopReason, SupplierError, describe_image
 from agentd.llm.dialects.block_writer import Block, BlockWriter, collect_blocks
 from agentd.llm.dialects.caller import RequestSummary
 from agentd.llm.dialects.error_bodies import render_error_event
@@ -47,7 +47,7 @@ class AnthropicStreamWriter(BlockWriter):
     def on_block_start(self, block: Block) -> bytes:
         """Start an empty content block."""
         match block.kind:
-            case "text":
+            case "text" | "image":
                 begun: dict[str, object] = {"type": "text", "text": ""}
             case "call":
                 begun = {"type": "tool_use", "id": block.id, "name": block.name, "input": {}}
@@ -63,8 +63,11 @@ class AnthropicStreamWriter(BlockWriter):
         return _DELTA % (len(self.blocks), delta)
 
     def on_block_end(self, block: Block) -> bytes:
-        """End the block, after the signature on thinking."""
+        """End the block, after the signature on thinking; an image has no place, but a word."""
         sealed = b""
+        if block.kind == "image":
+            delta = _DELTAS["text"] % encode(describe_image(block.image))
+            sealed = _DELTA % (len(self.blocks), delta)
         if signature := _get_signature(block):
             delta = b'{"type":"signature_delta","signature":%b}' % encode(signature)
             sealed = _DELTA % (len(self.blocks), delta)
@@ -124,6 +127,8 @@ def _render_block(block: Block) -> dict[str, object]:
     match block.kind:
         case "text":
             return {"type": "text", "text": block.text}
+        case "image":
+            return {"type": "text", "text": describe_image(block.image)}
         case "call":
             given = encode_arguments(block.call)
             return {"type": "tool_use", "id": block.id, "name": block.name, "input": given}

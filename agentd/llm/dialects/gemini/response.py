@@ -39,13 +39,11 @@ class GeminiStreamWriter(BlockWriter):
         return self._render_part(self._attach_signature({"text": piece}))
 
     def on_block_end(self, block: Block) -> bytes:
-        """Render a complete tool call."""
+        """Render a complete tool call, or an image."""
         self._seal = _get_signature(block) or self._seal
-        return (
-            self._render_part(self._attach_signature(_render_call(block)))
-            if block.kind == "call"
-            else b""
-        )
+        if block.kind in ("call", "image"):
+            return self._render_part(self._attach_signature(_render_whole(block)))
+        return b""
 
     def on_finish(self, reason: StopReason) -> bytes:
         """Render the finish reason and the usage."""
@@ -82,8 +80,8 @@ def render_response(
                 parts.append({"text": block.text, "thought": True})
             continue
         said: dict[str, object] = {"text": block.text}
-        if block.kind == "call":
-            said = _render_call(block)
+        if block.kind != "text":
+            said = _render_whole(block)
         parts.append({**said, "thoughtSignature": seal} if seal else said)
         seal = ""
     if seal:
@@ -105,7 +103,9 @@ def _build_candidate(parts: list[dict[str, object]]) -> dict[str, object]:
     return {"content": {"parts": parts, "role": "model"}, "index": 0}
 
 
-def _render_call(block: Block) -> dict[str, object]:
+def _render_whole(block: Block) -> dict[str, object]:
+    if block.kind == "image":
+        return {"inlineData": {"mimeType": block.image.media_type, "data": block.image.data}}
     call = {"id": block.id, "name": block.name, "args": encode_arguments(block.call)}
     return {"functionCall": call}
 

@@ -12,6 +12,7 @@ from agentd.llm.conversation import (
     PDF,
     Conversation,
     DocumentPart,
+    ImageDone,
     ImagePart,
     MessagePart,
     ModelMessage,
@@ -171,7 +172,7 @@ def _encode_thinking(effort: str) -> dict[str, object] | None:
 def _encode_contents(messages: Iterable[ModelMessage], *, sealed: bool) -> list[dict[str, object]]:
     names: dict[str, str] = {}
     found: list[dict[str, object]] = []
-    for message in normalize_messages(messages):
+    for message in normalize_messages(messages, draws=True):
         if message.role == "user":
             parts = [said for part in message.parts for said in _encode_user_part(part, names)]
         else:
@@ -229,6 +230,8 @@ def _encode_model_parts(parts: Iterable[MessagePart], *, sealed: bool) -> list[d
                 call = {"id": part.id, "name": part.name, "args": encode_arguments(part)}
                 said = {"functionCall": call}
                 seal, unsealed = seal or (_UNSEALED if unsealed else ""), False
+            case ImagePart():
+                said = _encode_attachment(part)
             case _:
                 continue
         found.append({**said, "thoughtSignature": seal} if seal else said)
@@ -282,10 +285,13 @@ class _ReplyParser:
                 yield ThinkingDelta(words)
             words = ""
         call = get_object(part, "functionCall")
-        if words or call or seal:
+        image = None if part.get("thought") is True else _parse_image(part)  # those are drafts
+        if words or call or image or seal:
             yield from self._end_thinking(seal)
         if words:
             yield TextDelta(words)
+        if image:
+            yield ImageDone(image)
         if call:
             yield from self._on_function_call(call)
 
@@ -303,3 +309,9 @@ class _ReplyParser:
         yield ToolCallStarted(index, call.id, name)
         yield ToolCallDelta(index, given)
         yield ToolCallDone(index, call)
+
+
+def _parse_image(part: Fields) -> ImagePart | None:
+    shown = get_object(part, "inlineData")
+    kind, data = get_text(shown, "mimeType"), get_text(shown, "data")
+    return ImagePart(kind, data) if data and kind.startswith("image/") else None

@@ -179,6 +179,10 @@ class _Redacted(StrictPart, frozen=True, tag="redacted_thinking"):
     data: str
 
 
+class _ShownImage(_Image, frozen=True, tag="image_url"):
+    index: Ignored = None
+
+
 class _Assistant(_Named, frozen=True, tag_field="role", tag="assistant"):
     content: str | list[_Part] | None = None
     refusal: str | None = None
@@ -188,6 +192,8 @@ class _Assistant(_Named, frozen=True, tag_field="role", tag="assistant"):
     reasoning_details: list[dict[str, object]] | None = None
     """Thinking with a seal, ours or that of another gateway."""
     thinking_blocks: list[_Thought | _Redacted] | None = None
+    images: list[_ShownImage] | None = None
+    """What the model drew, in the form OpenRouter and LiteLLM use."""
     audio: None = None
     function_call: None = None
     annotations: Ignored = None
@@ -405,6 +411,8 @@ def _parse_reply(message: _Assistant) -> Iterator[MessagePart]:
     yield from _parse_parts(message.content or "")
     if message.refusal:
         yield TextPart(message.refusal)
+    for image in message.images or ():
+        yield parse_image_url(image.image_url.url)
     before: dict[str, list[Thinking]] = {}
     for sealed_call, thinking in sealed:
         before.setdefault(sealed_call, []).append(thinking)

@@ -5,6 +5,8 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from msgspec.json import encode
 
 from agentd.llm.conversation import (
+    ImageDone,
+    ImagePart,
     ReplyEvent,
     ReplyFinished,
     StopReason,
@@ -23,6 +25,7 @@ from agentd.llm.dialects.block_writer import Block, collect_blocks
 from agentd.llm.dialects.caller import RequestSummary
 from agentd.llm.dialects.custom_tools import InputReader, unwrap_input
 from agentd.llm.dialects.error_bodies import render_error_event
+from agentd.llm.dialects.message_order import build_image_url
 from agentd.llm.dialects.thinking_signatures import is_signed, wrap_thinking
 from agentd.llm.dialects.usage import render_chat_usage
 from agentd.llm.price import Usage
@@ -81,7 +84,7 @@ class ChatStreamWriter:
         """The calls that grow and whose tools take bare text, by their numbers."""
         self._sealed: list[Thinking] = []
         """The thinking since the last text, which must be sent back to its supplier."""
-        self._details = 0
+        self._details = self._images = 0
 
     @property
     def items(self) -> Sequence[Mapping[str, object]]:
@@ -106,6 +109,10 @@ class ChatStreamWriter:
                 self._sealed.append(thinking)
             case TextDelta(text):
                 data = self._flush_thinking() + self._render_chunk(b'{"content":%b}' % encode(text))
+            case ImageDone(image):
+                shown = [_render_image(image, self._images)]
+                self._images += 1
+                data = self._flush_thinking() + self._render_chunk(encode({"images": shown}))
             case ThinkingDelta(text):
                 data = self._render_chunk(b'{"reasoning_content":%b}' % encode(text))
             case ToolCallStarted(index, id, name):
@@ -181,6 +188,9 @@ def render_response(
         message["reasoning_content"] = thought
     if details := _collect_details(reply.blocks):
         message["reasoning_details"] = details
+    shown = (block.image for block in reply.blocks if block.kind == "image")
+    if images := [_render_image(image, at) for at, image in enumerate(shown)]:
+        message["images"] = images
     blocks = (block for block in reply.blocks if block.kind == "call")
     if calls := [_render_call(block.call, summary.freeform_tools) for block in blocks]:
         message["tool_calls"] = calls
@@ -220,6 +230,11 @@ def _collect_details(blocks: Iterable[Block]) -> list[dict[str, object]]:
 def _render_detail(thinking: Thinking, index: int, call: str) -> dict[str, object]:
     sealed = {"data": wrap_thinking(thinking, with_text=True), "format": FORMAT, "index": index}
     return {"type": "reasoning.encrypted", **({"id": call} if call else {}), **sealed}
+
+
+def _render_image(image: ImagePart, index: int) -> dict[str, object]:
+    """Render an image as OpenRouter and LiteLLM do; OpenAI's own models return none."""
+    return {"type": "image_url", "image_url": {"url": build_image_url(image)}, "index": index}
 
 
 def _render_call(call: ToolCall, freeform: Container[str]) -> dict[str, object]:

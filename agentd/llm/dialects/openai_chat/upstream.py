@@ -1,6 +1,7 @@
 """OpenAI's chat completions, as OpenAI and compatible suppliers speak it."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from hashlib import blake2b
 from typing import Any
 
@@ -10,6 +11,7 @@ from agentd.core.errors import BadRequest
 from agentd.llm.conversation import (
     Conversation,
     DocumentPart,
+    ImageDone,
     ImagePart,
     JsonFormat,
     ModelMessage,
@@ -44,6 +46,7 @@ from agentd.llm.dialects.message_order import (
     normalize_messages,
     render_result,
 )
+from agentd.llm.dialects.request_parsing import parse_image_url
 from agentd.llm.dialects.stream_reader import (
     Fields,
     StreamReader,
@@ -291,6 +294,9 @@ class _ReplyParser:
         if words or refusal:
             yield from self._end_thinking()
             yield TextDelta(words + refusal)
+        for image in get_objects(delta, "images"):  # OpenRouter's and LiteLLM's way
+            yield from self._end_thinking()
+            yield _parse_image(get_text(get_object(image, "image_url"), "url"))
         for position, fragment in enumerate(get_objects(delta, "tool_calls")):
             yield from self._on_tool_call(fragment, position)
 
@@ -322,3 +328,12 @@ class _ReplyParser:
         """Return an id for suppliers that give none; it is unique across turns."""
         source = f"{self._id} {len(self._calls)}".encode()
         return f"call_{blake2b(source, digest_size=9).hexdigest()}"
+
+
+def _parse_image(url: str) -> ReplyEvent:
+    """Return the image of a ``data:`` URL; where else it is, is said as text."""
+    with suppress(BadRequest):
+        image = parse_image_url(url)
+        if image.data:
+            return ImageDone(image)
+    return TextDelta(f"![image]({url})")

@@ -10,6 +10,7 @@ from agentd.llm.conversation import (
     ContentPart,
     Conversation,
     FreeformFormat,
+    ImagePart,
     JsonFormat,
     ModelMessage,
     NamedTool,
@@ -34,6 +35,7 @@ from agentd.llm.dialects.request_parsing import (
     StrictPart,
     TokenCount,
     Verbosity,
+    correct_image_type,
     decode_as,
     decode_part,
     decode_strict,
@@ -185,7 +187,21 @@ class _FreeformResult(_Result, frozen=True, kw_only=True):
     type: Literal["custom_tool_call_output"]  # type: ignore[assignment]
 
 
-_Item: TypeAlias = _Message | _Call | _Result | _FreeformCall | _FreeformResult
+class _Drawing(_StoredItem, frozen=True, kw_only=True):
+    """An image that the model made."""
+
+    type: Literal["image_generation_call"]
+    result: str | None
+    output_format: str | None = None
+    """Ours have it; OpenAI's images are PNG files where it does not say so."""
+    background: Ignored = None
+    quality: Ignored = None
+    size: Ignored = None
+    action: Ignored = None
+    revised_prompt: Ignored = None
+
+
+_Item: TypeAlias = _Message | _Call | _Result | _FreeformCall | _FreeformResult | _Drawing
 
 _SHAPES: Mapping[str, type[_Item] | type[dict[str, object]]] = {
     "message": _Message,
@@ -193,6 +209,7 @@ _SHAPES: Mapping[str, type[_Item] | type[dict[str, object]]] = {
     "function_call_output": _Result,
     "custom_tool_call": _FreeformCall,
     "custom_tool_call_output": _FreeformResult,
+    "image_generation_call": _Drawing,
     "reasoning": dict[str, object],
 }
 """The shape of each item. Reasoning is known only to its supplier."""
@@ -408,6 +425,9 @@ def _parse_item(item: _Item | dict[str, object]) -> Iterator[ModelMessage | str]
         case _FreeformCall():
             given = freeform.wrap_input(item.input)
             yield ModelMessage("assistant", (_parse_call(item, given, freeform=True),))
+        case _Drawing(result=data, output_format=kind):
+            image = ImagePart(correct_image_type(f"image/{kind or 'png'}"), data or "")
+            yield ModelMessage("assistant", (image,) if data else ())
         case _Result():
             yield ModelMessage(
                 "user", (ToolResult(item.call_id, tuple(_parse_pieces(item.output))),)

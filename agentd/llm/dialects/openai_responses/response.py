@@ -55,6 +55,7 @@ _ITEMS: dict[BlockKind, _Item] = {
     "thinking": _Item(
         "rs", "reasoning_summary_text", "reasoning_summary_part", {"summary_index": 0}
     ),
+    "image": _Item("ig", ""),
     "call": _Item("fc", "function_call_arguments", said="arguments"),
 }
 
@@ -235,6 +236,11 @@ def _render_item(
             return {"type": "message", "id": id, **data}
         case "thinking":
             return {"type": "reasoning", "id": id, "summary": parts, **_get_encrypted(block)}
+        case "image":
+            shown = {"result": block.image.data} if status == "completed" else {"result": None}
+            kind = block.image.media_type.removeprefix("image/")
+            made = {"id": id, "status": status, "output_format": kind, **shown}
+            return {"type": "image_generation_call", **made}
         case "call":
             group, name = split_name(block.name, summary.tool_namespaces)
             named = {"name": name, "namespace": group} if group else {"name": name}
