@@ -41,6 +41,8 @@ _MAX_DIGITS = 18
 _CHUNK_SIZE = re.compile(rb"[0-9a-fA-F]{1,15}")
 _MAX_CHUNK_LINE = 256
 """The most bytes of the line before a chunk; its extensions are ignored."""
+_ABSOLUTE = re.compile("https?://([^/?#]*)(.*)", re.IGNORECASE)
+"""A target with a scheme and an authority, which counts for more than the header ``Host``."""
 _CONTROL = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 """Characters that no line between chunks may hold: others end a line at a bare line feed."""
 _MAX_STEPS = 1_000
@@ -81,8 +83,22 @@ def parse_head(head: bytes) -> ParsedHead:
     end = text.find("\n") + 1
     start_line = parse_request_start_line(text[:end].rstrip("\r\n"))
     headers = _parse_headers(text[end:])
+    if absolute := _ABSOLUTE.fullmatch(start_line.path):
+        start_line = _resolve_absolute(start_line, headers, *absolute.groups())
     length = _parse_length(start_line, headers)
     return ParsedHead(start_line, headers, length, _keeps_alive(start_line, headers))
+
+
+def _resolve_absolute(
+    start_line: RequestStartLine, headers: HTTPHeaders, authority: str, path: str
+) -> RequestStartLine:
+    """Return the line with the path alone; its host replaces that of the headers.
+
+    RFC 9112, section 3.2.2. Two hosts in the headers, or none, stay as wrong as they are.
+    """
+    if "," not in headers.get("Host", ","):
+        headers["Host"] = authority
+    return start_line._replace(path=path if path.startswith("/") else f"/{path}")
 
 
 def _parse_headers(text: str) -> HTTPHeaders:

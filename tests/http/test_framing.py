@@ -201,6 +201,25 @@ def test_a_head_keeps_what_was_sent() -> None:
 
 
 @pytest.mark.parametrize(
+    ("target", "host", "path"),
+    [
+        ("http://here.example:8750/v1/models?limit=1", "here.example:8750", "/v1/models?limit=1"),
+        ("HTTPS://[::1]/", "[::1]", "/"),
+        ("http://here.example", "here.example", "/"),
+        ("http://here.example?q=1", "here.example", "/?q=1"),
+        ("http:///path", "", "/path"),
+        ("/http://here.example/", "there", "/http://here.example/"),
+    ],
+)
+def test_the_host_of_a_target_replaces_that_of_the_headers(
+    target: str, host: str, path: str
+) -> None:
+    head = parse_head(f"GET {target} HTTP/1.1\r\nHost: there\r\n\r\n".encode())
+    assert head.start_line == ("GET", path, "HTTP/1.1")
+    assert head.headers["Host"] == host
+
+
+@pytest.mark.parametrize(
     ("lines", "version", "expects"),
     [
         (["Expect: 100-continue"], "HTTP/1.1", True),
