@@ -146,6 +146,8 @@ class DecideApproval(Struct, frozen=True):
     decision: Literal["allow", "deny"]
     session: bool = False
     note: Annotated[str, Meta(max_length=LONGEST_NOTE)] = ""
+    """Why, for the agent; of a ``question`` the answer, without which it is not allowed unless
+    ``Yes`` is one of its choices."""
     rule: ApprovalRule | None = None
     """A rule that decides this question as the answer does, by an administrator: it is added to
     ``approval_rules`` of ``agentd.yml``, before the first rule that decides it now, else at the

@@ -12,6 +12,7 @@ from agentd.agent.approval_rules import ApprovalPolicy, ApprovalRule, decide, ex
 from agentd.agent.budget import SpendBudget
 from agentd.agent.diff import cut_diff
 from agentd.agent.engine import ApprovalAnswer, OccupySlot, Question
+from agentd.agent.forms import YES
 from agentd.chats.approval import Approval, ApprovalState
 from agentd.chats.repository import AGENT
 from agentd.chats.state import Chat
@@ -136,13 +137,19 @@ class ApprovalService:
         """Record a person's decision; ``session``: it holds for the same question in this chat.
 
         ``rule`` is stored before the decision is, and decides such questions from then on. Raises
-        ``NotFound`` for a question that is not open in this chat, any more or yet, and what
-        ``store_rule`` raises; then it is still open.
+        ``NotFound`` for a question that is not open in this chat, any more or yet, ``BadRequest``
+        for an answer without words where the agent wants some, and what ``store_rule`` raises; then
+        it is still open.
         """
         chat = await self._turns.get_latest(chat_id)
         asked = next((one for one in chat.agent.asked if one.id == number), None)
         if asked is None:
             raise _make_not_open_error(chat_id, number)
+        if allowed and asked.kind == "question" and not note.strip() and YES not in asked.choices:
+            raise BadRequest(
+                "The agent asks for words, not for permission",
+                "Put the answer into the note, or deny the question to leave it unanswered.",
+            )
         decided = replace(
             asked,
             state="allowed" if allowed else "denied",

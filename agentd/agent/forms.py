@@ -10,6 +10,8 @@ from msgspec import Struct
 from agentd.agent.text import sanitize
 
 MOST_CHOICES = 8
+YES = "Yes"
+"""The answer that a question is given by being allowed, where it offers this choice."""
 LONGEST_CHOICE = 200
 """Characters."""
 
@@ -27,9 +29,9 @@ class OneFieldForm(Struct, frozen=True):
     def choices(self) -> tuple[str, ...]:
         """The answers that are offered; of longer lists those that begin it."""
         if not self.name:
-            return ("Yes",)
+            return (YES,)
         if self.type == "boolean":
-            return "Yes", "No"
+            return YES, "No"
         return tuple(title for title, _ in self.values[:MOST_CHOICES])
 
     def fill_in(self, text: str) -> Mapping[str, object] | None:

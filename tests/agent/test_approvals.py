@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from decimal import Decimal
+from functools import partial
 
 import pytest
 
@@ -22,7 +23,7 @@ from agentd.chats.approval import Approval, ApprovalDecision
 from agentd.chats.events import ApprovalUpdate, ChatStateEvent
 from agentd.chats.service import NewChat
 from agentd.chats.turns import STOPPED, TurnRecorder
-from agentd.core.errors import NotFound, Unavailable
+from agentd.core.errors import BadRequest, NotFound, Unavailable
 from agentd.core.events import Event
 from tests.conftest import ME, Services, build_dispatcher, running_services, until
 
@@ -168,6 +169,33 @@ async def test_the_history_keeps_what_was_decided_by_whom_and_why_over_a_restart
             ApprovalDecision("denied", "key:laptop", "not on Fridays", push.id),
             ApprovalDecision("allowed", "user:anna", "blue", asked.id, session=True),
         ]
+
+
+@pytest.mark.parametrize("note", ["", "  "])
+@pytest.mark.parametrize("choices", [(), ("red", "blue")])
+async def test_what_asks_for_words_is_not_answered_without_any(layout, note, choices):
+    engine = AskingEngine(Question("question", "ask_person", "Which?", choices=choices))
+    async with running_services(layout) as services:
+        dispatcher, approvals, number = await start(services, engine)
+        (asked,) = await wait_for_questions(services, number)
+        answer = partial(approvals.answer, number, asked.id, session=False, by=ME)
+        with pytest.raises(BadRequest, match="asks for words"):
+            await answer(allowed=True, note=note)
+        assert (await services.chats.get(number)).agent.asked == (asked,)  # it is still open
+        assert (await answer(allowed=True, note="blue")).note == "blue"
+        await dispatcher.stop(0)
+
+
+async def test_what_asks_for_a_yes_gets_it_by_being_allowed(layout):
+    engine = AskingEngine(Question("question", "mcp", "Sure?", choices=("Yes", "No")))
+    async with running_services(layout) as services:
+        dispatcher, approvals, number = await start(services, engine)
+        (asked,) = await wait_for_questions(services, number)
+        decided = await approvals.answer(
+            number, asked.id, allowed=True, session=False, note="", by=ME
+        )
+        assert decided.state == "allowed"
+        await dispatcher.stop(0)
 
 
 async def test_the_history_shows_that_nobody_answered_or_that_a_stop_withdrew_the_question(layout):

@@ -49,6 +49,26 @@ def test_a_choice_that_could_not_be_sent_is_the_same_when_it_is_tried_again(
     talking.say(prompt, ReplyCompleted("done"))
 
 
+def test_the_key_that_allows_asks_for_words_where_the_agent_does(
+    ada: Person, site: Serving, talking: TalkingEngine
+) -> None:
+    chat, prompt = create_busy_chat(site.client(), talking)
+    page = ada.open(f"/{chat}")
+    talking.say(prompt, Question("question", "ask", "Which name shall it have?"))
+    field = page.get_by_label("Your answer")
+    field.wait_for()
+    wait_out_grace(page)
+    before = len(talking.notes)
+    page.locator("body").press("a")
+    expect(field).to_be_focused()
+    expect(field).to_have_value("")
+    page.keyboard.press("Enter")
+    field.fill("Kettle")
+    page.keyboard.press("Enter")
+    until(lambda: talking.notes[before:] == ["Kettle"])
+    talking.say(prompt, ReplyCompleted("done"))
+
+
 def test_a_second_click_does_not_answer_the_question_that_takes_the_place(
     ada: Person, site: Serving, talking: TalkingEngine
 ) -> None:

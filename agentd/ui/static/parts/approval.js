@@ -19,7 +19,7 @@ let movedAt = -Infinity;
 /**
  * The card of a question.
  * @param {Approval} question
- * @returns {{ node: HTMLElement, answer: (decision: "allow" | "deny", session?: boolean) => void }}
+ * @returns {{ node: HTMLElement, answer: (decision: "allow" | "deny") => void }}
  */
 export function approvalCard(question) {
   const appeared = performance.now(); // no clock that is set meanwhile
@@ -48,6 +48,7 @@ export function approvalCard(question) {
     decideByRule(question, decision, remark.value.trim());
   }
 
+  const allow = () => asks && !remark.value.trim() ? remark.focus() : void answer("allow");
   const disabled = () => busy.value;
   const node = el("section", { class: "ask", "aria-label": "A question of the agent", id: `q${question.id}` },
     el("div", { class: "head" }, icon("warning"),
@@ -59,7 +60,7 @@ export function approvalCard(question) {
         el("button", { class: "btn", changes: "manager", disabled, onclick: () => void answer("allow", false, choice) }, choice)),
       remark,
       el("button", { class: "btn main", changes: "manager", disabled,
-        onclick: () => remark.value.trim() ? void answer("allow") : remark.focus() }, "Answer"),
+        onclick: () => allow() }, "Answer"),
       el("button", { class: "btn plain", changes: "manager", disabled, onclick: () => void answer("deny") }, "No answer"),
     ) : el("div", { class: "acts" },
       el("button", { class: "btn main", changes: "manager", disabled, onclick: () => void answer("allow") },
@@ -79,9 +80,9 @@ export function approvalCard(question) {
   remark.addEventListener("keydown", (event) => {
     if (event.key !== "Enter") return;
     if (!asks) void answer(event.ctrlKey ? "allow" : "deny");
-    else if (remark.value.trim()) void answer("allow");
+    else allow();
   });
-  return { node, answer: (decision, session) => void answer(decision, session) };
+  return { node, answer: (decision) => decision === "allow" ? allow() : void answer(decision) };
 }
 
 /** @param {Approval} question */
