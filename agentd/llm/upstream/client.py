@@ -6,6 +6,7 @@ stream than all the rest of the gateway.
 
 import asyncio
 import functools
+import os
 import socket
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
@@ -26,6 +27,9 @@ MAX_IDLE_CONNECTIONS = 64
 
 _IDEMPOTENT = ("GET", "HEAD")
 """Methods of calls that may be made twice."""
+
+_PROXY_VARIABLES = ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")
+"""The variables by which other programs are told of a proxy."""
 
 
 class HttpUpstream:
@@ -273,7 +277,7 @@ async def _translate_errors(to: Origin, timeouts: Timeouts) -> AsyncIterator[Non
         async with asyncio.timeout(patience):
             yield
     except TimeoutError as error:
-        message = f"{to} could not be connected to within {patience:g} s"
+        message = f"{to} could not be connected to within {patience:g} s{_explain_proxies(to)}"
         raise SupplierUnreachable(message, "connect", str(to)) from error
     except OSError as error:
         raise _connect_error(to, error) from error
@@ -297,10 +301,23 @@ def _connect_error(to: Origin, error: OSError) -> SupplierUnreachable:
     match error:
         case socket.gaierror():
             stage, what = "name", f"The name {to.host} cannot be resolved: {error.strerror}"
+            what += _explain_proxies(to)
         case ssl.SSLCertVerificationError():
             stage, what = "tls", f"{to} has no certificate that is trusted: {error.verify_message}"
         case ssl.SSLError():
             stage, what = "tls", f"{to} does not speak TLS as it should: {error.reason}"
         case _:
             stage, what = "connect", f"{to} cannot be connected to: {error.strerror or error}"
+            what += _explain_proxies(to)
     return SupplierUnreachable(what, stage, str(to))
+
+
+def _explain_proxies(to: Origin) -> str:
+    """Return that the environment's proxy is not used, if it names one; else nothing.
+
+    A channel says itself how its supplier is reached, as what is sent there is confidential.
+    """
+    named = [name for name in _PROXY_VARIABLES if os.environ.get(name)]
+    if not named or to.host == "localhost" or to.host.startswith("127."):
+        return ""
+    return f" ({named[0]} of the environment is not used: proxies are set by a channel's transport)"

@@ -881,3 +881,39 @@ def test_a_connection_that_is_to_be_secured_is_over_though_nobody_waits_for_it(m
             assert connection.fileno() == -1
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("variables", "url", "told"),
+    [
+        ({"HTTPS_PROXY": "http://user:pw@proxy:3128"}, "http://api.example/", "HTTPS_PROXY"),
+        ({"all_proxy": "socks5://proxy"}, "http://api.example/", "all_proxy"),
+        ({}, "http://api.example/", ""),
+        ({"HTTPS_PROXY": "http://proxy:3128"}, "http://127.0.0.1:9/", ""),
+    ],
+)
+@pytest.mark.parametrize("problem", [OSError("no route"), socket.gaierror(-2, "unknown")])
+def test_who_has_a_proxy_in_the_environment_is_told_that_it_is_not_used(
+    monkeypatch, variables, url, told, problem
+):
+    for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+
+    async def dial(*_):
+        raise problem
+
+    async def run():
+        async with HttpUpstream(dial=dial).send(UpstreamRequest("GET", url)):
+            pass
+
+    with pytest.raises(SupplierUnreachable) as caught:
+        asyncio.run(run())
+    message = caught.value.message
+    assert (
+        (f"{told} of the environment is not used" in message)
+        if told
+        else "not used" not in (message)
+    )
+    assert "pw" not in message
