@@ -134,6 +134,7 @@ class ScheduleEndpoints:
         schedule = request.parse_json(Schedule)
         for field, what in await asyncio.to_thread(list, validate_schedule(schedule)):
             raise BadRequest(f"{field}: {what}")
+        await self._schedules.check_chat(schedule)
         if schedule.mode:
             self._abilities.check_mode(schedule.model, schedule.mode, request.caller)
         return schedule

@@ -297,6 +297,17 @@ def test_new_chats_work_in_the_mode_of_their_schedule(
     assert client.put(f"{SCHEDULES}/nightly", NIGHTLY)["mode"] == ""
 
 
+def test_a_schedule_continues_a_chat_that_is_there(client: Client) -> None:
+    refused = client.post(SCHEDULES, NIGHTLY | {"chat": 4711})
+    assert (refused.status, refused["message"]) == (400, "chat: Chat 4711 not found")
+    assert client.get(SCHEDULES)["schedules"] == []
+    chat = client.create_chat()
+    assert client.post(SCHEDULES, NIGHTLY | {"chat": chat}).status == 201
+    assert client.delete(f"/api/chats/{chat}").status == 200
+    changed = client.put(f"{SCHEDULES}/nightly", NIGHTLY | {"chat": chat, "paused": True})
+    assert (changed.status, changed["paused"]) == (200, True)  # it may be restored
+
+
 def test_a_mode_needs_a_program_that_has_it_a_new_chat_and_the_right_to_answer_questions(
     daemon: Serving, client: Client
 ) -> None:
