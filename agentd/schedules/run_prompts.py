@@ -1,5 +1,6 @@
 """The prompts of runs: queued with the run's key, by which they are found again after a crash."""
 
+from collections.abc import Iterable
 from decimal import Decimal
 
 import msgspec
@@ -8,7 +9,7 @@ from msgspec.structs import replace
 from agentd.chats.remote_api import KnownSkills
 from agentd.chats.service import ChatService, NewChat
 from agentd.chats.worktree import WorktreePlanner
-from agentd.core.errors import AgentdError, NotFound
+from agentd.core.errors import AgentdError, BadRequest, NotFound
 from agentd.core.idempotency import IdempotencyKey
 from agentd.schedules.model import Schedule, ScheduleRun
 
@@ -28,6 +29,18 @@ class RunPrompts:
         except AgentdError:
             return ""
         return f"The queue of its chat is held: {held}" if held else ""
+
+    def check_chat(self, schedule: Schedule, listed: Iterable[Schedule]) -> None:
+        """Raise ``BadRequest`` if a schedule is to continue a chat that is not there.
+
+        One whose chat was deleted since it was written can be changed all the same.
+        """
+        if not schedule.chat or any(one.chat == schedule.chat for one in listed):
+            return
+        try:
+            self._chats.get_summary(schedule.chat)
+        except NotFound as error:
+            raise BadRequest(f"chat: {error.message}", error.details) from error
 
     def get_cost_before(self, schedule: Schedule) -> Decimal | None:
         """Return what the chat will have cost when the turn begins; None: that is not known yet."""

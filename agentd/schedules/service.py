@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from agentd.chats.events import ChatDeletedUpdate, ChatStateEvent, ChatUpdate
 from agentd.chats.service import ChatService
 from agentd.core.clock import Clock, Timestamp, format_iso, parse_iso
-from agentd.core.errors import AgentdError, BadRequest, NotFound
+from agentd.core.errors import AgentdError, NotFound
 from agentd.core.events import Event, EventBus
 from agentd.core.tasks import BackgroundTasks, cancel_task
 from agentd.schedules.cron import DueFiring, find_due, find_next_firing, find_soonest
@@ -135,17 +135,8 @@ class ScheduleService:
         return await self._book.get_schedules()
 
     async def check_chat(self, schedule: Schedule) -> None:
-        """Raise ``BadRequest`` if a schedule is to continue a chat that is not there.
-
-        One whose chat was deleted since it was written can be changed all the same.
-        """
-        listed = await self._book.get_schedules()
-        if not schedule.chat or any(one.chat == schedule.chat for one in listed):
-            return
-        try:
-            self._chats.get_summary(schedule.chat)
-        except NotFound as error:
-            raise BadRequest(f"chat: {error.message}", error.details) from error
+        """Do as ``RunPrompts.check_chat``."""
+        self._prompts.check_chat(schedule, await self._book.get_schedules())
 
     def list_runs(self, name: str) -> tuple[ScheduleRun, ...]:
         """Return the latest runs of a schedule, the newest last."""
