@@ -25,6 +25,7 @@ from agentd.llm.dialects.output_limit import MIN_THINKING_BUDGET, apply_output_l
 from agentd.llm.dialects.single_tool_call import FirstCallReader, drop_further_calls
 from agentd.llm.dialects.stream_reader import decode_json
 from agentd.llm.dialects.supplier_errors import parse_error
+from agentd.llm.dialects.tool_names import OwnNamesReader, fit_tool_names, restore_tool_names
 from agentd.llm.endpoint import ChannelDialect
 from agentd.llm.parameters import apply_parameters
 from agentd.llm.price import Usage
@@ -66,6 +67,8 @@ class UpstreamCall:
         self._item_cache = item_cache
         self._created = created
         self._conversation: Conversation | None = None
+        self._own_tool_names: Mapping[str, str] = {}
+        """The caller's names of tools, by those that the latest supplier got in their place."""
 
     @property
     def dialect(self) -> ChannelDialect:
@@ -124,6 +127,8 @@ class UpstreamCall:
         reader = DIALECTS[candidate.dialect].create_reader()
         if self._is_limited_to_one_call(candidate):
             reader = FirstCallReader(reader)
+        if own := self._own_tool_names:
+            reader = OwnNamesReader(reader, own)
         return TranslatingAdapter(
             reader, writer, self.caller, self.request.id, self._remember_items
         )
@@ -140,6 +145,7 @@ class UpstreamCall:
         events = DIALECTS[candidate.dialect].parse_response(body)
         if self._is_limited_to_one_call(candidate):
             events = drop_further_calls(events)
+        events = restore_tool_names(events, self._own_tool_names)
         if events and isinstance(events[-1], SupplierError):
             return events[-1]
         if self.summary.stream:
@@ -178,6 +184,7 @@ class UpstreamCall:
     def _encode_body(self, candidate: Candidate) -> bytes:
         if self.request.endpoint.kind == "embeddings":
             return openai_embeddings.rewrite_for_passthrough(self._body, candidate.supplier_model)
+        self._own_tool_names = {}
         if candidate.is_passthrough:
             if self._is_sent_unchanged(candidate.supplier_model):
                 return self._apply_output_limit(self._body)
@@ -191,9 +198,9 @@ class UpstreamCall:
                 max_output=self._output_limit,
                 reasoning_effort=self._cap_effort(known.reasoning_effort),
             )
-        dialect = DIALECTS[candidate.dialect]
-        return dialect.encode_request(
-            self._conversation, candidate.supplier_model, stream=self.summary.stream
+        fitted, self._own_tool_names = fit_tool_names(self._conversation, candidate.dialect)
+        return DIALECTS[candidate.dialect].encode_request(
+            fitted, candidate.supplier_model, stream=self.summary.stream
         )
 
     def _apply_output_limit(self, body: bytes) -> bytes:

@@ -15,6 +15,9 @@ import openai
 import pytest
 from anthropic import beta_tool
 
+from agentd.llm.conversation import Conversation, ToolDefinition
+from agentd.llm.dialects.tool_names import fit_tool_names
+from agentd.llm.endpoint import ChannelDialect
 from tests.gateway.relay.callers import RunningGateway, running_gateway
 from tests.supplier.steps import Answer, Call, Say, Think
 
@@ -225,3 +228,49 @@ def test_openais_parsed_response_goes_back(gateway: RunningGateway, model: str) 
         last = client.responses.create(model=model, input=said, tools=[tool])
     assert last.output_text == "It holds etc."
     check_second_request(gateway)
+
+
+LONG = "mcp__plugin_chrome-devtools-mcp_chrome-devtools__performance_analyze_insight"
+
+
+@pytest.mark.parametrize("model", ["by-chat", "by-responses", "by-gemini"])
+@pytest.mark.parametrize("streamed", [False, True])
+def test_claude_codes_long_names_of_tools_are_its_own_at_every_supplier(
+    gateway: RunningGateway, model: str, streamed: bool
+) -> None:
+    made = find_name_for(LONG, "openai-chat")
+    gateway.supplier.script(Answer((Call(made, {"path": "a"}),)), Say("It holds etc."))
+    key = gateway.add_caller().key
+    said: list[Any] = [{"role": "user", "content": "Look around"}]
+    tools: Any = [{"name": LONG, "input_schema": PARAMETERS}]
+    with anthropic.Anthropic(base_url=gateway.daemon.url, api_key=key, max_retries=0) as client:
+
+        def ask() -> anthropic.types.Message:
+            given = {"model": model, "max_tokens": 500, "tools": tools, "messages": said}
+            if not streamed:
+                return client.messages.create(**given)
+            with client.messages.stream(**given) as stream:
+                return stream.get_final_message()
+
+        reply = ask()
+        (call,) = reply.content
+        assert isinstance(call, anthropic.types.ToolUseBlock)
+        assert (call.name, call.input) == (LONG, {"path": "a"})
+        result = {"type": "tool_result", "tool_use_id": call.id, "content": "etc"}
+        said += [
+            {"role": "assistant", "content": reply.content},
+            {"role": "user", "content": [result]},
+        ]
+        assert ask().content[-1].text == "It holds etc."
+    for request in gateway.supplier.requests[-2:]:
+        body = json.dumps(request.body)
+        assert LONG not in body
+        assert made in body
+
+
+def find_name_for(name: str, dialect: ChannelDialect) -> str:
+    """Return the name that suppliers of a dialect get in the place of a caller's."""
+    tool = ToolDefinition(name, "", {})
+    _, own = fit_tool_names(Conversation(messages=(), tools=(tool,)), dialect)
+    (made,) = own
+    return made
