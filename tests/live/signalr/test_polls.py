@@ -97,6 +97,38 @@ def test_a_newer_poll_takes_over_and_loses_nothing():
     assert list_numbers(drive.answers[1][2]) == [1]
 
 
+def test_a_newer_poll_waits_90_s_of_its_own():
+    drive = open_poll()
+    drive.poll("a")
+    drive.wait(60)
+    drive.poll("b")
+    drive.wait(89.9)
+    assert drive.answers == [("a", 204, [])]
+    drive.wait(0.1)
+    assert drive.answers[1:] == [("b", 200, [])]
+
+
+@pytest.mark.parametrize("ends", [lambda drive: drive.tell(1), lambda drive: drive.lose("a")])
+def test_the_client_has_30_s_from_the_end_of_its_last_poll_on(ends):
+    drive = open_poll()
+    drive.poll("a")
+    drive.wait(60)
+    ends(drive)
+    drive.wait(29.9)
+    assert not drive.forgotten
+    drive.wait(0.1)
+    assert drive.forgotten
+
+
+def test_the_loss_of_a_poll_that_was_replaced_leaves_the_one_that_waits():
+    drive = open_poll()
+    drive.poll("a")
+    drive.poll("b")
+    drive.lose("a")
+    drive.tell(1)
+    assert drive.answers[1][:2] == ("b", 200)
+
+
 def test_rule_13_a_deleted_connection_ends_its_poll_with_204_and_no_body_and_is_then_unknown():
     drive = open_poll()
     drive.poll("a")
