@@ -98,7 +98,8 @@ def _resolve_absolute(
     """
     if "," not in headers.get("Host", ","):
         headers["Host"] = authority
-    return start_line._replace(path=path if path.startswith("/") else f"/{path}")
+    path = path if path.startswith("/") else f"/{path}"
+    return RequestStartLine(start_line.method, path, start_line.version)
 
 
 def _parse_headers(text: str) -> HTTPHeaders:

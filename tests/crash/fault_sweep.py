@@ -72,7 +72,7 @@ class Engine:
         self, assignment: TurnRequest, approver: Approver
     ) -> AsyncGenerator[EngineEvent, None]:
         """Reply with the prompt's own words."""
-        self._note(0, "given", (assignment.chat_id, assignment.prompt), {})
+        self._note(0, "given", Given.of(assignment.chat_id, assignment.prompt), {})
         yield ReplyCompleted(assignment.prompt)
 
 
