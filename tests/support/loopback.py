@@ -81,7 +81,12 @@ async def supplier(
     upstream = HttpUpstream(calling, limits)
     here = Supplier(upstream, "")
 
+    over = False
+
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if over:  # its client had left before it was accepted; from Python 3.12 on it is waited for
+            writer.transport.abort()
+            return
         line = Line(reader, writer, here.count)
         here.count += 1
         here.lines.append(line)
@@ -95,6 +100,7 @@ async def supplier(
         async with asyncio.timeout(100):
             yield here
     finally:
+        over = True
         await upstream.close()
         for task in here.tasks:
             task.cancel()
