@@ -193,7 +193,7 @@ class _Assistant(_Named, frozen=True, tag_field="role", tag="assistant"):
     """Thinking with a seal, ours or that of another gateway."""
     thinking_blocks: list[_Thought | _Redacted] | None = None
     images: list[_ShownImage] | None = None
-    """What the model drew, in the form OpenRouter and LiteLLM use."""
+    """Images that the model returned, in the form that OpenRouter and LiteLLM use."""
     audio: None = None
     function_call: None = None
     annotations: Ignored = None
