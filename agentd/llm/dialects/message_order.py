@@ -31,14 +31,14 @@ _ALLOWED = {
 
 
 def normalize_messages(
-    messages: Iterable[ModelMessage], *, draws: bool = False
+    messages: Iterable[ModelMessage], *, takes_back_images: bool = False
 ) -> list[ModelMessage]:
     """Return the messages as suppliers accept them.
 
     Adjacent messages of one role are merged, tool results come first in their message, empty text
     and empty messages are dropped. Raises ``BadRequest`` where a tool call does not have exactly
-    one result in the very next message, or where a part does not fit the role; ``draws``: the
-    supplier takes back images of the assistant's.
+    one result in the very next message, or where a part does not fit the role. With
+    ``takes_back_images``, messages of the assistant may have images.
     """
     merged: list[tuple[Role, list[MessagePart]]] = []
     for message in messages:
@@ -47,7 +47,7 @@ def normalize_messages(
         ]
         for part in parts:
             if isinstance(part, ImagePart) and message.role == "assistant":
-                if draws:
+                if takes_back_images:
                     continue
                 raise BadRequest("The model's supplier takes no image that a model returned")
             if not isinstance(part, _ALLOWED[message.role]):

@@ -172,7 +172,7 @@ def _encode_thinking(effort: str) -> dict[str, object] | None:
 def _encode_contents(messages: Iterable[ModelMessage], *, sealed: bool) -> list[dict[str, object]]:
     names: dict[str, str] = {}
     found: list[dict[str, object]] = []
-    for message in normalize_messages(messages, draws=True):
+    for message in normalize_messages(messages, takes_back_images=True):
         if message.role == "user":
             parts = [said for part in message.parts for said in _encode_user_part(part, names)]
         else:
