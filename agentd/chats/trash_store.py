@@ -29,7 +29,7 @@ _CHUNK = 1024 * 1024
 
 
 class TrashFolder:
-    """Removes deleted chats for ever, off the loop; satisfies ``chats.trash.Bin``."""
+    """Removes deleted chats for ever, off the loop; satisfies ``chats.trash.TrashStore``."""
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout

@@ -8,6 +8,7 @@ crash leaves half done is finished at the next start, what a conflict does by as
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable
+from contextlib import suppress
 from functools import partial
 from typing import Protocol, TypeVar
 
@@ -16,7 +17,7 @@ from msgspec import Struct
 from agentd.chats.commands import ChatCommands
 from agentd.chats.labels.model import MAX_LABELS, Label, find_index, require_unused_name
 from agentd.chats.repository import ChatRepository
-from agentd.core.errors import AgentdError, BadRequest, suggest_name
+from agentd.core.errors import AgentdError, BadRequest, NotFound, suggest_name
 
 log = logging.getLogger(__name__)
 
@@ -208,12 +209,9 @@ class LabelService:
 
     async def _apply(self, change: LabelChange) -> None:
         add = [change.label.name] if change.label else []
-        for chats in self._batch_chats_with(change.name):
-            await _gather_all(
-                self._editing.change_labels(chat, change.by, add=add, remove=[change.name])
-                for chat in chats
-            )
+        await self._relabel_chats(change, add)
         await self._deleted.change_label(change.name, change.by, add=add)
+        await self._relabel_chats(change, add)  # those that were restored meanwhile
         if change.name not in [label.name for label in await self._book.get_labels()]:
             return  # the crash came after the last step
         if change.label:
@@ -221,10 +219,16 @@ class LabelService:
         else:
             await self._book.remove(change.name)
 
-    def _batch_chats_with(self, name: str) -> list[list[int]]:
-        """Return the chats that have a label, in batches."""
-        found = [chat.id for chat in self._chats.summaries.values() if name in chat.labels]
-        return [found[at : at + AT_ONCE] for at in range(0, len(found), AT_ONCE)]
+    async def _relabel_chats(self, change: LabelChange, add: Collection[str]) -> None:
+        found = [chat.id for chat in self._chats.summaries.values() if change.name in chat.labels]
+        for at in range(0, len(found), AT_ONCE):
+            await _gather_all(
+                self._relabel_chat(chat, change, add) for chat in found[at : at + AT_ONCE]
+            )
+
+    async def _relabel_chat(self, chat: int, change: LabelChange, add: Collection[str]) -> None:
+        with suppress(NotFound):  # deleted meanwhile: it gets its label in the trash
+            await self._editing.change_labels(chat, change.by, add=add, remove=[change.name])
 
 
 def _require_room(labels: int) -> None:

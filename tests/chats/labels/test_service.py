@@ -1,6 +1,7 @@
 """Changes of labels at the same time: each finds what the one before it left."""
 
 import asyncio
+from collections.abc import Iterable
 
 import pytest
 
@@ -17,12 +18,17 @@ from tests.conftest import ME, Services, running_services
 pytestmark = pytest.mark.gen_test
 
 
-def build_labels(services: Services) -> LabelService:
+def build_trash(services: Services) -> Trash:
+    return Trash(services.chats._chats, TrashFolder(services.layout))
+
+
+def build_labels(
+    services: Services, editing: ChatCommands | None = None, trash: Trash | None = None
+) -> LabelService:
     layout, chats = services.layout, services.chats._chats
-    trash = Trash(chats, TrashFolder(layout))
-    return LabelService(
-        chats, ChatCommands(chats), LabelFile(layout), LabelChangeFile(layout), trash
-    )
+    editing = editing or ChatCommands(chats)
+    trash = trash or build_trash(services)
+    return LabelService(chats, editing, LabelFile(layout), LabelChangeFile(layout), trash)
 
 
 async def create_labelled_chat(services: Services, labels: LabelService, name: str) -> int:
@@ -98,3 +104,40 @@ async def test_a_label_is_not_given_to_a_chat_while_it_goes(layout):
         )
         assert isinstance(results[1], NotFound)
         assert services.chats.get_summary(other).labels == ()
+
+
+async def test_a_chat_that_is_restored_during_a_rename_gets_the_new_name(layout):
+    class TrashRestoredFirst(Trash):
+        async def change_label(self, name: str, by: str, *, add: Iterable[str]) -> None:
+            for chat in self.list_deleted():
+                await self.restore(chat.id, by)
+            await super().change_label(name, by, add=add)
+
+    async with running_services(layout) as services:
+        trash = TrashRestoredFirst(services.chats._chats, TrashFolder(layout))
+        labels = build_labels(services, trash=trash)
+        chat = await create_labelled_chat(services, labels, "a")
+        await trash.delete(chat, ME)
+        await labels.change("a", "b", None, ME)
+        assert services.chats.get_summary(chat).labels == ("b",)
+
+
+async def test_a_chat_that_is_deleted_during_a_rename_gets_the_new_name_in_the_trash(layout):
+    class DeletedFirst(ChatCommands):
+        async def change_labels(
+            self, chat_id: int, by: str, *, add: Iterable[str] = (), remove: Iterable[str] = ()
+        ) -> tuple[str, ...]:
+            if remove and chat_id == deleted:
+                await trash.delete(chat_id, by)
+            return await super().change_labels(chat_id, by, add=add, remove=remove)
+
+    async with running_services(layout) as services:
+        trash = build_trash(services)
+        labels = build_labels(services, DeletedFirst(services.chats._chats), trash)
+        kept = await create_labelled_chat(services, labels, "a")
+        deleted = (await services.chats.create(NewChat(), ME)).id
+        await labels.assign("a", [deleted], ME, bear=True)
+        assert await labels.change("a", "b", None, ME) == Label("b")
+        assert services.chats.get_summary(kept).labels == ("b",)
+        [summary] = trash.list_deleted()
+        assert (summary.id, summary.labels) == (deleted, ("b",))
