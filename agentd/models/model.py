@@ -153,11 +153,11 @@ class Models(Struct, frozen=True):
 
     @property
     def by_channel(self) -> dict[str, tuple[str, ...]]:
-        """The models of the gateway that have a way through each channel, by its name."""
+        """The models of the gateway that have a route through each channel, by its name."""
         found: dict[str, dict[str, None]] = {}
         for model in self.proxy:
-            for way in model.routes:
-                found.setdefault(way.channel, {})[model.name] = None
+            for route in model.routes:
+                found.setdefault(route.channel, {})[model.name] = None
         return {channel: tuple(names) for channel, names in found.items()}
 
     def list_falling_back_to(self, name: str) -> tuple[str, ...]:
@@ -169,7 +169,7 @@ class Models(Struct, frozen=True):
         return tuple(
             model.name
             for model in self.proxy
-            if any(way.channel == channel for way in model.routes)
+            if any(route.channel == channel for route in model.routes)
         )
 
 
@@ -207,11 +207,11 @@ def find_unknown_channels(
 ) -> Iterator[tuple[tuple[str | int, ...], str]]:
     """Yield each route in ``models.yml`` to an unknown channel: where, and why."""
     for number, model in enumerate(models.proxy):
-        for which, way in enumerate(model.routes):
-            if way.channel not in channels:
-                near = suggest_name(way.channel, channels) or "; there are none yet"
+        for which, route in enumerate(model.routes):
+            if route.channel not in channels:
+                near = suggest_name(route.channel, channels) or "; there are none yet"
                 place = ("proxy", number, "routes", which, "channel")
-                yield place, f'"{way.channel}" is no channel of channels.yml{near}'
+                yield place, f'"{route.channel}" is no channel of channels.yml{near}'
 
 
 def _validate_gateway_models(
@@ -222,7 +222,7 @@ def _validate_gateway_models(
         place = ("proxy", number)
         if names.index(model.name) != number:
             yield (*place, "name"), f'"{model.name}" is the name of a model above; choose another'
-        targets = [(way.channel, way.model or model.name) for way in model.routes]
+        targets = [(route.channel, route.model or model.name) for route in model.routes]
         for which, target in enumerate(targets):
             if targets.index(target) != which:
                 yield (*place, "routes", which), "is the same route as one above; remove it"

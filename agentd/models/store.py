@@ -45,7 +45,7 @@ def check(layout: Layout) -> None:
 def find_unknown_channels(layout: Layout, channels: Collection[str]) -> tuple[ConfigProblem, ...]:
     """Find routes in ``models.yml`` to unknown channels, with line numbers. Blocking.
 
-    The rest of it holds all the same: a way to a channel that is not there is left out. Raises
+    The rest of it holds all the same: a route to a channel that is not there is left out. Raises
     as ``load`` when the file has mistakes of its own.
     """
     load(layout)

@@ -53,12 +53,12 @@ class Egress:
         """Return the client for this channel's supplier: the same one until the channel changes.
 
         ``transport`` is the channel's, with its secrets put in. The calls of a channel that has
-        changed end the way they began. Raises ``BadRequest`` for an address of a proxy or VPN
+        changed end as they began. Raises ``BadRequest`` for an address of a proxy or VPN
         that is none.
         """
-        way = self._exits.get(channel.name)
-        if way and way.transport == transport and way.local == channel.local:
-            return way.upstream
+        exit_ = self._exits.get(channel.name)
+        if exit_ and exit_.transport == transport and exit_.local == channel.local:
+            return exit_.upstream
         made = self._make_exit(channel, transport)
         self.forget(channel.name)
         self._exits[channel.name] = made
@@ -70,10 +70,10 @@ class Egress:
             self.forget(name)
 
     def forget(self, name: str) -> None:
-        """Drop a channel's connections; calls under way are finished first."""
-        if way := self._exits.pop(name, None):
-            task = asyncio.get_running_loop().create_task(_retire(way))
-            self._retiring[task] = way.upstream
+        """Drop a channel's connections; calls under exit_ are finished first."""
+        if exit_ := self._exits.pop(name, None):
+            task = asyncio.get_running_loop().create_task(_retire(exit_))
+            self._retiring[task] = exit_.upstream
             task.add_done_callback(self._retiring.pop)
 
     async def close(self) -> None:
@@ -103,12 +103,12 @@ class Egress:
         return _Exit(transport, local, HttpUpstream(dial=dial), tunnel)
 
 
-async def _retire(way: _Exit) -> None:
-    await way.upstream.close_when_idle()
-    await _close(way)
+async def _retire(exit_: _Exit) -> None:
+    await exit_.upstream.close_when_idle()
+    await _close(exit_)
 
 
-async def _close(way: _Exit) -> None:
-    await way.upstream.close()
-    if way.tunnel:
-        await way.tunnel.close()
+async def _close(exit_: _Exit) -> None:
+    await exit_.upstream.close()
+    if exit_.tunnel:
+        await exit_.tunnel.close()

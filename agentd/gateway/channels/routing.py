@@ -1,10 +1,10 @@
-"""Through which channel a request goes, which is tried next, and which rests after failing.
+"""Routing: the order in which a model's channels are tried, and their cooldowns after failures.
 
-A model's ways are tried by priority, the smallest number first; among equals chance decides, by
-weight. A channel that failed by its own making rests for its ``cool_down``, or for as long as the
-supplier asked. When nothing else is left, the one that is soonest ready is tried all the same:
-for a model with one channel the router is then as good as none. Only a channel whose supplier
-itself said when to come back is left alone until then.
+A model's routes are tried by priority, the smallest number first; those of one priority in random
+order, by weight. A channel that failed by its own fault is in cooldown for its ``cool_down``, or
+for as long as its supplier asked. If no other is left, the channel whose cooldown ends first is
+tried all the same: a model with one channel is never refused because of a cooldown, unless the
+supplier itself said when to come back.
 """
 
 from collections import deque
@@ -194,12 +194,12 @@ class Router:
         says why.
         """
         usable = []
-        for way in model.routes:
-            channel = channels.get(way.channel)
+        for route in model.routes:
+            channel = channels.get(route.channel)
             if model.enabled and channel and channel.enabled:
-                choice = _make_candidate(model, way, channel, dialect)
-                if choice.is_allowed_for(key) and (translate or choice.is_passthrough):
-                    usable.append((way, choice))
+                candidate = _make_candidate(model, route, channel, dialect)
+                if candidate.is_allowed_for(key) and (translate or candidate.is_passthrough):
+                    usable.append((route, candidate))
         ready = (
             [pair for pair in usable if not self._find_cooldown(pair[1])]
             if self._cooldowns.by_place
@@ -207,7 +207,7 @@ class Router:
         )
         if len(ready) > 1:
             ready.sort(key=self._rank)
-        return [choice for _, choice in ready] + self._find_last_resort(usable)
+        return [candidate for _, candidate in ready] + self._find_last_resort(usable)
 
     def iter_attempts(self, candidates: Iterable[Candidate]) -> Iterator[Candidate]:
         """Yield the calls to try: one of each candidate, or of each of its keys, in turn."""
@@ -284,7 +284,7 @@ class Router:
         """Return the error that explains an empty result of ``find_candidates``; same arguments."""
         if not (model.enabled and key.may_call(model.name)):
             return make_not_found(model.name, ())
-        known = [channels[way.channel] for way in model.routes if way.channel in channels]
+        known = [channels[route.channel] for route in model.routes if route.channel in channels]
         enabled = [channel for channel in known if channel.enabled]
         allowed = [channel for channel in enabled if key.may_use(channel.name)]
         if not enabled:
@@ -295,21 +295,21 @@ class Router:
             return Forbidden(f'This key may use none of the channels of the model "{model.name}".')
         if not (translate or any(dialect in channel.dialects for channel in allowed)):
             return BadRequest(f'No channel of the model "{model.name}" supports this endpoint.')
-        resting = [
-            rest
-            for way in model.routes
-            if channels.get(way.channel) in allowed
+        in_cooldown = [
+            cooldown
+            for route in model.routes
+            if channels.get(route.channel) in allowed
             and (
-                rest := self._find_cooldown(
-                    _make_candidate(model, way, channels[way.channel], dialect)
+                cooldown := self._find_cooldown(
+                    _make_candidate(model, route, channels[route.channel], dialect)
                 )
             )
         ]
-        wait = min((rest.until for rest in resting), default=self._now()) - self._now()
+        wait = min((cooldown.until for cooldown in in_cooldown), default=self._now()) - self._now()
         return AllChannelsCoolingDown(
             f'Every channel of the model "{model.name}" is in cooldown.',
             max(ceil(wait), 1),
-            rate_limited=bool(resting) and all(rest.kind == "rate_limit" for rest in resting),
+            rate_limited={cooldown.kind for cooldown in in_cooldown} == {"rate_limit"},
         )
 
     def _count_refusal(self, channel: Channel, record: _History) -> None:
@@ -318,29 +318,32 @@ class Router:
         if self._on_refused(channel, record.refused):
             record.refused = 0
 
-    def _find_cooldown(self, choice: Candidate) -> Cooldown | None:
+    def _find_cooldown(self, candidate: Candidate) -> Cooldown | None:
         """Return a candidate's cooldown, if any; a channel that was edited since has none."""
-        return self._cooldowns.find(choice.channel, choice.supplier_model)
+        return self._cooldowns.find(candidate.channel, candidate.supplier_model)
 
     def _rank(self, pair: tuple[ModelRoute, Candidate]) -> tuple[int, float]:
         """Return a random sort key: sorting by it is a weighted draw without replacement."""
-        way, _ = pair
-        return way.priority, -log(1.0 - self._random()) / way.weight if way.weight else inf
+        route, _ = pair
+        return route.priority, -log(1.0 - self._random()) / route.weight if route.weight else inf
 
     def _find_last_resort(self, usable: Sequence[tuple[ModelRoute, Candidate]]) -> list[Candidate]:
         if not self._cooldowns.by_place:
             return []
-        resting = [(rest, choice) for _, choice in usable if (rest := self._find_cooldown(choice))]
-        patient = [pair for pair in resting if not pair[0].by_supplier]
-        return [choice for _, choice in sorted(patient, key=lambda pair: pair[0].until)[:1]]
+        retryable = [
+            (cooldown.until, candidate)
+            for _, candidate in usable
+            if (cooldown := self._find_cooldown(candidate)) and not cooldown.by_supplier
+        ]
+        return [candidate for _, candidate in sorted(retryable, key=lambda pair: pair[0])[:1]]
 
     def _describe_health(self, channel: Channel) -> ChannelHealth:
         known = self._records.get(channel.name)
         if known is None and not self._cooldowns.by_place and not channel.keys:
             return _UNUSED if channel.enabled else _DISABLED
         now, record = self._now(), known or _History()
-        rests = self._cooldowns.find_by_model(channel)
-        whole = rests.get("")
+        cooldowns = self._cooldowns.find_by_model(channel)
+        whole = cooldowns.get("")
         seconds = whole.until - now if whole else 0.0
         return ChannelHealth(
             state="disabled" if not channel.enabled else "cooldown" if seconds else "ok",
@@ -349,8 +352,8 @@ class Router:
             ago=now - record.at if record.error else 0.0,
             succeeded=record.succeeded,
             failed=record.failed,
-            models={model: one.until - now for model, one in rests.items() if model},
-            reasons={model: one.kind for model, one in rests.items()},
+            models={model: one.until - now for model, one in cooldowns.items() if model},
+            reasons={model: one.kind for model, one in cooldowns.items()},
             detail=record.detail,
             recent_calls=len(record.recent),
             recent_failures=record.recent.count(False),
@@ -367,11 +370,11 @@ class Router:
             KeyHealth(
                 field=field,
                 shown=mask(channel.get_key(field)),
-                seconds=rests[""].until - now if "" in rests else 0.0,
-                models={model: one.until - now for model, one in rests.items() if model},
-                reasons={model: one.kind for model, one in rests.items()},
+                seconds=cooldowns[""].until - now if "" in cooldowns else 0.0,
+                models={model: one.until - now for model, one in cooldowns.items() if model},
+                reasons={model: one.kind for model, one in cooldowns.items()},
             )
-            for field, rests in found.items()
+            for field, cooldowns in found.items()
         )
 
 
@@ -391,8 +394,10 @@ def find_preferred_dialects(
     model: GatewayModel, channels: Mapping[str, Channel]
 ) -> tuple[ChannelDialect, ...]:
     """Return the dialects of the channel that is tried first: in these nothing is translated."""
-    ways = sorted(model.routes, key=lambda way: (way.weight == 0, way.priority, -way.weight))
-    found = (channels[way.channel] for way in ways if way.channel in channels)
+    routes = sorted(
+        model.routes, key=lambda route: (route.weight == 0, route.priority, -route.weight)
+    )
+    found = (channels[route.channel] for route in routes if route.channel in channels)
     return next((channel.dialects for channel in found if channel.enabled), ())
 
 
@@ -410,14 +415,14 @@ def make_not_found(name: str, known: Sequence[str]) -> NotFound:
 
 
 def _make_candidate(
-    model: GatewayModel, way: ModelRoute, channel: Channel, dialect: ChannelDialect
+    model: GatewayModel, route: ModelRoute, channel: Channel, dialect: ChannelDialect
 ) -> Candidate:
     passes = dialect in channel.dialects
     return Candidate(
         model=model.name,
         channel=channel,
-        supplier_model=way.model or model.name,
-        prices=way.prices or model.prices,
+        supplier_model=route.model or model.name,
+        prices=route.prices or model.prices,
         is_passthrough=passes,
         dialect=dialect if passes else channel.dialects[0],
         headers=model.headers,

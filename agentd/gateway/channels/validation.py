@@ -51,17 +51,17 @@ def validate(
 def require_known_channels(
     model: GatewayModel, channels: Collection[str], before: GatewayModel | None = None
 ) -> GatewayModel:
-    """Return the model, if each way of it leads through one of these channels, or did ``before``.
+    """Return the model, if each of its routes uses one of these channels, or did ``before``.
 
     Raises ``BadRequest`` with the nearest name.
     """
-    known = {way.channel for way in before.routes} if before else set()
-    for way in model.routes:
-        if way.channel not in channels and way.channel not in known:
-            near = suggest_name(way.channel, channels) or "; there are none yet"
+    known = {route.channel for route in before.routes} if before else set()
+    for route in model.routes:
+        if route.channel not in channels and route.channel not in known:
+            near = suggest_name(route.channel, channels) or "; there are none yet"
             raise BadRequest(
-                f'There is no channel "{way.channel[:100]}"{near}',
-                "Add the channel first, then the model that leads through it.",
+                f'There is no channel "{route.channel[:100]}"{near}',
+                "Add the channel first, then the model that uses it.",
             )
     return model
 

@@ -294,8 +294,8 @@ class DayReportFile(StoredReport):
         return bool(only.model or only.channel) and not only.key and "cells/model" in self._parts
 
     def _iter_model_cells(self, only: ReportFilter) -> Iterator[tuple[Cell, Figures]]:
-        ways = self._read("ways", _names, {only.channel})
-        models = {only.model} if only.model else {model for _, model in ways}
+        pairs = self._read("ways", _names, {only.channel})
+        models = {only.model} if only.model else {model for _, model in pairs}
         for model, row in self._read("cells/model", _cells, models):
             cell = Cell(row.hour, model, row.second, row.third, row.owner, row.tags)
             yield cell, Figures(row.totals, row.times)

@@ -64,11 +64,11 @@ def _redact_stream(
             yield from (_make_edit(naming, spot.shift(start)) for spot in scanner.scan_text(raw))
             continue
         pieces = TELLING[dialect](event).pieces if isinstance(event, dict) else ()
-        found = {way: span for way, *span in iter_values(raw, DEEPEST)} if pieces else {}
+        found = {path: span for path, *span in iter_values(raw, DEEPEST)} if pieces else {}
         skipped = []
         for piece in pieces:
-            if piece.way in found:
-                begin, end = found[piece.way]
+            if piece.path in found:
+                begin, end = found[piece.path]
                 skipped.append(begin)
                 content = decode_text(raw[begin:end])
                 texts.setdefault(piece.slot, []).append(_Piece(start + begin, start + end, content))

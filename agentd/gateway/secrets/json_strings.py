@@ -129,12 +129,12 @@ def iter_strings(
 def iter_values(raw: bytes, deepest: int) -> Iterator[tuple[tuple[str | int, ...], int, int]]:
     """Iterate over the strings that are values: the path of names and numbers, and the bytes.
 
-    Strings below more than ``deepest`` steps are passed over: the ways to all of them may take
+    Strings below more than ``deepest`` steps are passed over: the paths to all of them may take
     many times as much as the text.
     """
-    for way, token in _walk(raw):
-        if token[2] is None and len(way) <= deepest:
-            yield tuple(way), *token.span(1)
+    for path, token in _walk(raw):
+        if token[2] is None and len(path) <= deepest:
+            yield tuple(path), *token.span(1)
 
 
 def find_pointers(
@@ -147,11 +147,11 @@ def find_pointers(
     """
     wanted, unsaid = frozenset(starts), frozenset(secret_names)
     found: dict[int, str] = {}
-    for way, token in _walk(raw):
+    for path, token in _walk(raw):
         if (start := token.start(1)) in unsaid:
-            way[-1] = "*"
+            path[-1] = "*"
         if start in wanted:
-            found[start] = "".join(f"/{_escape_pointer(step)}" for step in way[:_MOST_STEPS])
+            found[start] = "".join(f"/{_escape_pointer(step)}" for step in path[:_MOST_STEPS])
             if len(found) == len(wanted):
                 break
     return found
@@ -159,20 +159,20 @@ def find_pointers(
 
 def _walk(raw: bytes) -> Iterator[tuple[list[str | int], re.Match[bytes]]]:
     """Iterate over every string of a JSON text, names too, with its path at that moment."""
-    way: list[str | int] = []
+    path: list[str | int] = []
     for token in _STEP.finditer(raw):
         mark = raw[token.start()]
         if mark == _QUOTE:
             if token[2] is not None:
-                way[-1:] = [decode_text(token[1]).decode("utf-8", "replace")]
-            yield way, token
+                path[-1:] = [decode_text(token[1]).decode("utf-8", "replace")]
+            yield path, token
         elif mark in b"{[":
-            way.append(0 if mark == 0x5B else "")
+            path.append(0 if mark == 0x5B else "")
         elif mark == 0x2C:
-            if way and isinstance(last := way[-1], int):
-                way[-1] = last + 1
-        elif way:
-            way.pop()
+            if path and isinstance(last := path[-1], int):
+                path[-1] = last + 1
+        elif path:
+            path.pop()
 
 
 def decode_text(content: bytes) -> bytes:

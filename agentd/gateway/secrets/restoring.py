@@ -110,15 +110,15 @@ class Restorer:
     def _add_pieces(self, frame: "_Frame", at: int, texts: EventTexts) -> None:
         raw = frame.raw[at:]
         found = (
-            {way: (start, end) for way, start, end in iter_values(raw, DEEPEST)}
+            {path: (start, end) for path, start, end in iter_values(raw, DEEPEST)}
             if texts.pieces
             else {}
         )
         skipped: set[int] = set()
         for piece in texts.pieces:
-            if piece.way not in found:
+            if piece.path not in found:
                 continue
-            start, end = found[piece.way]
+            start, end = found[piece.path]
             skipped.add(start)
             text = self._texts.get(piece.slot)
             if text is None:

@@ -10,7 +10,7 @@ from agentd.llm.dialects.stream_reader import get_number, get_object, get_object
 from agentd.llm.endpoint import ChannelDialect
 
 Slot: TypeAlias = tuple[int | str, ...]
-Way: TypeAlias = tuple[str | int, ...]
+JsonPath: TypeAlias = tuple[str | int, ...]
 Fields: TypeAlias = Mapping[str, Any]
 
 DEEPEST = 8
@@ -21,7 +21,7 @@ class TextPiece(NamedTuple):
     """A piece of a slot's text."""
 
     slot: Slot
-    way: Way
+    path: JsonPath
     """The path to its string in the event."""
     is_json: bool = False
     """True if the text is a JSON text: a tool's arguments."""
@@ -59,17 +59,17 @@ def _find_chat_texts(event: Fields) -> EventTexts:
 
 
 def _iter_chat_pieces(index: int, at: int, delta: Fields) -> Iterator[TextPiece]:
-    above: Way = ("choices", at, "delta")
+    above: JsonPath = ("choices", at, "delta")
     for name in _CHAT_TEXTS:
         if get_text(delta, name):
             yield TextPiece((index, name), (*above, name))
     for place, call in enumerate(get_objects(delta, "tool_calls")):
         which = get_number(call, "index", place)
-        way: Way = (*above, "tool_calls", place)
+        path: JsonPath = (*above, "tool_calls", place)
         if get_text(get_object(call, "function"), "arguments"):
-            yield TextPiece((index, "call", which), (*way, "function", "arguments"), True)
+            yield TextPiece((index, "call", which), (*path, "function", "arguments"), True)
         if get_text(get_object(call, "custom"), "input"):
-            yield TextPiece((index, "custom", which), (*way, "custom", "input"))
+            yield TextPiece((index, "custom", which), (*path, "custom", "input"))
     if get_text(get_object(delta, "function_call"), "arguments"):
         yield TextPiece((index, "call"), (*above, "function_call", "arguments"), True)
 
@@ -109,8 +109,9 @@ def _find_gemini_texts(event: Fields) -> EventTexts:
         index = get_number(candidate, "index", at)
         for place, part in enumerate(get_objects(get_object(candidate, "content"), "parts")):
             if get_text(part, "text"):
-                way: Way = ("candidates", at, "content", "parts", place, "text")
-                pieces.append(TextPiece((index, "thought" if part.get("thought") else "text"), way))
+                path: JsonPath = ("candidates", at, "content", "parts", place, "text")
+                kind = "thought" if part.get("thought") else "text"
+                pieces.append(TextPiece((index, kind), path))
         if candidate.get("finishReason"):
             ended.add(index)
     return EventTexts(tuple(pieces), frozenset(ended), "error" in event)

@@ -12,14 +12,14 @@ _HALF = re.compile(rb"\\u[dD][89a-fA-F]")
 _FIRST = range(0xD800, 0xDC00)
 _SECOND = range(0xDC00, 0xE000)
 
-_Way: TypeAlias = tuple[str | int, ...]
+_JsonPath: TypeAlias = tuple[str | int, ...]
 
 
 class HalfCharacterDecoder:
     """Decodes what msgspec refuses. One for each reply, because halves are joined across events."""
 
     def __init__(self) -> None:
-        self._first_halves: dict[_Way, str] = {}
+        self._first_halves: dict[_JsonPath, str] = {}
         """The halves with which texts ended, by the path of the text in its event."""
 
     def decode(self, data: str | bytes) -> object:
@@ -30,26 +30,26 @@ class HalfCharacterDecoder:
         """
         return self._repair(json.loads(data), ())
 
-    def _repair(self, value: Any, way: _Way) -> Any:
+    def _repair(self, value: Any, path: _JsonPath) -> Any:
         match value:
             case str():
-                return self._repair_text(value, way)
+                return self._repair_text(value, path)
             case list():
-                return [self._repair(inner, (*way, at)) for at, inner in enumerate(value)]
+                return [self._repair(inner, (*path, at)) for at, inner in enumerate(value)]
             case dict():
                 return {
-                    _replace_halves(name): self._repair(inner, (*way, name))
+                    _replace_halves(name): self._repair(inner, (*path, name))
                     for name, inner in value.items()
                 }
         return value
 
-    def _repair_text(self, text: str, way: _Way) -> str:
-        first = self._first_halves.get(way, "")
+    def _repair_text(self, text: str, path: _JsonPath) -> str:
+        first = self._first_halves.get(path, "")
         if first and text:
-            del self._first_halves[way]
+            del self._first_halves[path]
             text = first + text if ord(text[0]) in _SECOND else text
         if text and ord(text[-1]) in _FIRST:
-            self._first_halves[way] = text[-1]
+            self._first_halves[path] = text[-1]
             text = text[:-1]
         return _replace_halves(text)
 

@@ -1,7 +1,7 @@
 """Connections to suppliers: directly or through a proxy, never with a fallback.
 
 A dial function returns a connected socket to the supplier; TLS with the supplier is done on top of
-it by the caller. No way ever falls back to another one, which would bypass the proxy.
+it by the caller. No transport falls back to another one, which would bypass the proxy.
 """
 
 import asyncio
@@ -49,7 +49,7 @@ def dial_through_http(proxy: ProxyServer, *, local: bool) -> Dial:
             connection = await _connect_first(places)
         except OSError as error:
             raise _make_proxy_error(
-                proxy, host, error.strerror or "it cannot be reached"
+                proxy, host, error.strerror or "the proxy cannot be reached"
             ) from error
         try:
             await _open_tunnel(connection, proxy, host, port)
@@ -77,7 +77,7 @@ def dial_through_socks5(proxy: ProxyServer, *, local: bool, ours: bool = False) 
         _check_public(host, local=local)
         wrong: Exception | None = None
         for _, place in await _resolve_proxy(proxy, host, local=local or ours):
-            way = Proxy(
+            proxy_client = Proxy(
                 ProxyType.SOCKS5,
                 str(place[0]),
                 proxy.port,
@@ -86,12 +86,12 @@ def dial_through_socks5(proxy: ProxyServer, *, local: bool, ours: bool = False) 
                 rdns=True,
             )
             try:
-                return await way.connect(host, port, timeout=float("inf"))
+                return await proxy_client.connect(host, port, timeout=float("inf"))
             except OSError as error:
                 wrong = error
             except (ProxyError, ValueError) as error:
                 raise _make_proxy_error(proxy, host, str(error)) from error
-        raise _make_proxy_error(proxy, host, "it cannot be reached") from wrong
+        raise _make_proxy_error(proxy, host, "the proxy cannot be reached") from wrong
 
     return dial
 
@@ -213,5 +213,5 @@ def _make_not_public_error(host: str) -> SupplierUnreachable:
 
 
 def _make_proxy_error(proxy: ProxyServer, host: str, why: str) -> SupplierUnreachable:
-    message = f"The proxy {proxy} gives no way to {host}: {why}"
+    message = f"The proxy {proxy} did not connect to {host}: {why}"
     return SupplierUnreachable(message, "proxy", host)

@@ -356,12 +356,12 @@ _RESULTS: Mapping[str, _Handler] = {
 
 def _explain_sign_in(agent: object) -> str:
     """Explain how to sign in, in the agent's own words if it has any."""
-    ways = [
-        get_text(way, "description") or get_text(way, "name")
-        for way in iter_list(agent, "authMethods")
+    methods = [
+        get_text(method, "description") or get_text(method, "name")
+        for method in iter_list(agent, "authMethods")
     ]
-    problem = "; or: ".join(way for way in ways if way) or "see the agent's own documentation"
-    return f"The agent is not signed in for the user that agentd runs as. To sign in: {problem}."
+    how = "; or: ".join(filter(None, methods)) or "see the agent's own documentation"
+    return f"The agent is not signed in for the user that agentd runs as. To sign in: {how}."
 
 
 def _describe_refusal(refusal: RpcError) -> str:

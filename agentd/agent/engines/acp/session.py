@@ -118,8 +118,8 @@ def plan_settings(
         raise LookupError(f"The agent has no mode {mode[:100]!r}; it offers {near}.")
     if mode in known and mode != current:
         option = get_text(_find_mode_option(session), "id")
-        way = ("session/set_mode", {"modeId": mode})
-        requests.append(_set_option(option, mode) if option else way)
+        request = ("session/set_mode", {"modeId": mode})
+        requests.append(_set_option(option, mode) if option else request)
     return requests
 
 
