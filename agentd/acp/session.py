@@ -231,7 +231,7 @@ class EditorSession:
     def _show_running_tools(self, turn: AcpJson | None) -> None:
         self._transcript.show_running_tools(turn["tools"] if turn else ())
 
-    def _show_new_messages(self, told: int = 0, *, is_replay: bool = False) -> None:
+    def _show_new_messages(self, shown_until: int = 0, *, is_replay: bool = False) -> None:
         """Show the messages that are new; prompts after ``told`` wait for their own events.
 
         Until then it is not known whether they are the editor's.
@@ -240,7 +240,7 @@ class EditorSession:
         while True:
             page = self._daemon.call("GET", f"{base}{self._transcript.seen}")
             for message in page["messages"]:
-                if told and message["id"] > told and message["role"] == "user":
+                if shown_until and message["id"] > shown_until and message["role"] == "user":
                     return
                 if not is_replay and self._prompts.on_message(message):
                     self._transcript.skip_message(message)

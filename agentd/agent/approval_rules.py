@@ -141,8 +141,8 @@ def explain_denial(question: Question, policy: ApprovalPolicy) -> str:
     if rule is None or rule.decision != "deny" or question.kind == "question":
         return f"{BY_SETTINGS} What no rule allows is denied without asking."
     wanted = {"kind": rule.kind or "*", "tool": rule.tool, "subject": rule.subject}
-    said = ", ".join(f"{name}: {value}" for name, value in wanted.items() if value != "*")
-    return f"{BY_SETTINGS} The rule is: {said or 'deny everything'}."
+    values = ", ".join(f"{name}: {value}" for name, value in wanted.items() if value != "*")
+    return f"{BY_SETTINGS} The rule is: {values or 'deny everything'}."
 
 
 def find_place(rule: ApprovalRule, question: Question, rules: Sequence[ApprovalRule]) -> int | None:

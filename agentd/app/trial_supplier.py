@@ -92,8 +92,8 @@ class _TrialHandler(BaseHTTPRequestHandler):
         try:
             summary = dialect.peek(body)
         except BadRequest as error:
-            status, said = dialect.render_error("invalid_request", error.message, "trial")
-            self._send(said, status=status)
+            status, error_body = dialect.render_error("invalid_request", error.message, "trial")
+            self._send(error_body, status=status)
             return
         events: list[ReplyEvent] = [
             ReplyStarted("trial", summary.model),

@@ -68,16 +68,16 @@ def render_modes(modes: Sequence[ProgramMode], chosen: str) -> str:
     if not modes:
         return "\n".join([*lines, "Its program is not known to have others."])
     for one in modes:
-        told = escape_markdown(to_line(one.description or one.name))
-        lines.append(f"• {escape_markdown(one.id)}: {told}")
+        text = escape_markdown(to_line(one.description or one.name))
+        lines.append(f"• {escape_markdown(one.id)}: {text}")
     return "\n".join([*lines, "Choose with /mode NAME, or go back with /mode off"])
 
 
 def render_approval(asked: Approval) -> str:
     """Render an approval in full, control characters escaped: people see what they allow."""
     if asked.kind == "question":
-        told = escape_markdown(escape_lines(asked.subject))
-        return f"**The agent asks you**\n{told}\nAnswer with: /answer TEXT"
+        text = escape_markdown(escape_lines(asked.subject))
+        return f"**The agent asks you**\n{text}\nAnswer with: /answer TEXT"
     lines = [f"**May the agent do this?** ({escape_markdown(asked.tool)}, {asked.kind})"]
     fence = "`" * (count_longest_backticks(asked.subject) + 3)
     lines += [fence, escape_lines(asked.subject), fence]

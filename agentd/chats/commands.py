@@ -95,8 +95,8 @@ class ChatCommands:
             mode=chat.mode,
             copy_of=chat.id,
             history=tuple(
-                replace(said, id=sequences.next("message"), tokens=NO_TOKENS, cost=Decimal(0))
-                for said in history
+                replace(message, id=sequences.next("message"), tokens=NO_TOKENS, cost=Decimal(0))
+                for message in history
             ),
         )
         await self._chats.record(copy, by, body)

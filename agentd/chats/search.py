@@ -88,10 +88,10 @@ class MessageSearch:
         if not any(mark in line for mark in _SAYING) or not self._may_contain(line):
             return
         try:
-            said = get_messages(decode_entry(line.rstrip(b"\n")).body)
+            messages = get_messages(decode_entry(line.rstrip(b"\n")).body)
         except (ChecksumMismatch, UnicodeDecodeError):
             return  # damaged: told elsewhere
-        for message in said:
+        for message in messages:
             at = fold_text(message.text).find(self._text)
             if at >= 0:
                 yield MessageMatch(message.id, self._excerpt(message.text, at))

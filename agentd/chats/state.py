@@ -320,9 +320,9 @@ class Chat(Struct):
         self._remove_prompt(entry, body.prompt)
         self.sent.add(body.prompt)
         if body.message:
-            said = body.message
-            given = given or Prompt(body.prompt, said.text, said.at)
-            given = structs.replace(given, message=said.id)
+            message = body.message
+            given = given or Prompt(body.prompt, message.text, message.at)
+            given = structs.replace(given, message=message.id)
         if given:
             self.agent.start_turn(entry, body, given, self.cost)
 

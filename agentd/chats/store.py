@@ -253,6 +253,6 @@ def _read_messages(
         raise checksummed_json.ChecksumMismatch("it is shorter than it was")
     messages: list[Message] = []
     for line in data.splitlines():
-        said = get_messages(decode_entry(line).body)
-        messages += (message for message in said if message.at >= since)
+        found = get_messages(decode_entry(line).body)
+        messages += (message for message in found if message.at >= since)
     return messages, at + len(data)

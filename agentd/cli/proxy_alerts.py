@@ -113,8 +113,8 @@ def _list(client: Client, args: argparse.Namespace) -> int:
 
 
 def _format_alert(alert: dict[str, Any]) -> tuple[str, ...]:
-    told = ", ".join(f"{one['target']}: {one['state']}" for one in alert["deliveries"])
-    return alert["at"], alert["kind"], alert["state"], told, excerpt(alert["text"])
+    deliveries = ", ".join(f"{one['target']}: {one['state']}" for one in alert["deliveries"])
+    return alert["at"], alert["kind"], alert["state"], deliveries, excerpt(alert["text"])
 
 
 def _list_targets(client: Client, args: argparse.Namespace) -> int:

@@ -395,12 +395,12 @@ class ReplyBuilder:
     @property
     def text(self) -> str:
         """The text of the reply so far."""
-        said: list[str] = []
+        texts: list[str] = []
         for before, part in zip([None, *self._parts], self._parts, strict=False):
             if isinstance(part, list):
-                said += [PARAGRAPH] if said and isinstance(before, SupplierItemDone) else []
-                said += part
-        return "".join(said)
+                texts += [PARAGRAPH] if texts and isinstance(before, SupplierItemDone) else []
+                texts += part
+        return "".join(texts)
 
     @property
     def calls(self) -> tuple[ToolCall, ...]:

@@ -69,6 +69,6 @@ def _load(name: str) -> Any:
         raise BadRequest(_NO_LIBRARY, f"Install it: {get_install_command('schema')}") from None
 
 
-def _shorten(said: object) -> str:
-    first = str(getattr(said, "message", said)).strip().split("\n", 1)[0]
+def _shorten(problem: object) -> str:
+    first = str(getattr(problem, "message", problem)).strip().split("\n", 1)[0]
     return first if len(first) <= _LONGEST_REASON else f"{first[:_LONGEST_REASON]}…"

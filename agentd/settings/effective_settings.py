@@ -69,7 +69,7 @@ class EffectiveSettings:
         if would is None:
             return list_statuses(self.current, self._next, self.file.current, typed)
         lines, usual = self.file.current.lines, Settings()
-        said = SettingsFileContents(
+        contents = SettingsFileContents(
             would,
             {
                 name: lines.get(name, 0)
@@ -77,8 +77,8 @@ class EffectiveSettings:
                 if getattr(would, name) != getattr(usual, name)
             },
         )
-        later = self._outside.resolve(said, self._path) if self._outside else would
-        return list_statuses(apply_immediate(self._started, later), later, said, typed)
+        later = self._outside.resolve(contents, self._path) if self._outside else would
+        return list_statuses(apply_immediate(self._started, later), later, contents, typed)
 
     async def read(self) -> Settings:
         """Return the file's settings, or its last valid ones."""
@@ -127,9 +127,9 @@ class EffectiveSettings:
     def _load(self) -> SettingsFileContents:
         if self._outside is None:
             return SettingsFileContents(self._started)
-        said = read_settings_file(self._path)
-        self._outside.resolve(said, self._path)
-        return said
+        contents = read_settings_file(self._path)
+        self._outside.resolve(contents, self._path)
+        return contents
 
     def _on_file_loaded(self) -> None:
         if self._outside:
@@ -176,10 +176,10 @@ class EffectiveSettings:
         yaml_editor.edit_yaml_file(self._path, self._parse, put, fits)
 
     def _parse(self, data: bytes) -> SettingsFileContents:
-        said = parse_settings_file(self._path, data)
+        contents = parse_settings_file(self._path, data)
         if self._outside:
-            self._outside.resolve(said, self._path)
-        return said
+            self._outside.resolve(contents, self._path)
+        return contents
 
 
 def _require_usable_address(host: str) -> None:

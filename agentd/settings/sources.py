@@ -154,11 +154,13 @@ def load(options: Mapping[str, str], environ: Mapping[str, str], folder: str) ->
     is: command line, environment, ``.env``, file. A missing file means the defaults. Raises
     ``ConfigError`` with the mistakes of every source at once.
     """
-    said = _Sources(options, environ, folder)
-    settings = said.collect(lambda: said.outside.resolve(said.file, said.path), Settings())
-    if said.problems:
-        raise ConfigError(said.problems)
-    return ResolvedConfig(settings, Layout(settings.state, said.config), said.outside)
+    sources = _Sources(options, environ, folder)
+    settings = sources.collect(
+        lambda: sources.outside.resolve(sources.file, sources.path), Settings()
+    )
+    if sources.problems:
+        raise ConfigError(sources.problems)
+    return ResolvedConfig(settings, Layout(settings.state, sources.config), sources.outside)
 
 
 def locate(options: Mapping[str, str], environ: Mapping[str, str], folder: str) -> Layout:
@@ -167,11 +169,11 @@ def locate(options: Mapping[str, str], environ: Mapping[str, str], folder: str) 
     Raises ``ConfigError`` only if the place is unknown, because it may be named where
     the mistake is.
     """
-    said = _Sources(options, environ, folder)
-    state, _ = said.typed.get("state", (said.file.settings.state or said.state, ""))
-    if said.problems and "state" not in said.typed:
-        raise ConfigError(said.problems)
-    return Layout(_resolve_path(folder, state), said.config)
+    sources = _Sources(options, environ, folder)
+    state, _ = sources.typed.get("state", (sources.file.settings.state or sources.state, ""))
+    if sources.problems and "state" not in sources.typed:
+        raise ConfigError(sources.problems)
+    return Layout(_resolve_path(folder, state), sources.config)
 
 
 def find_default_folders(environ: Mapping[str, str], folder: str) -> tuple[str, str]:

@@ -112,7 +112,7 @@ def apply_immediate(started: Settings, next_start: Settings) -> Settings:
 def list_statuses(
     in_force: Settings,
     next_start: Settings,
-    said: SettingsFileContents,
+    contents: SettingsFileContents,
     typed: Mapping[str, SourcedValue],
 ) -> tuple[SettingStatus, ...]:
     """List every setting; ``typed`` is what was set outside the file and precedes it."""
@@ -128,9 +128,11 @@ def list_statuses(
                 value=_mask(value, secret),
                 next=_mask(later, secret),
                 waits=value != later,
-                file=_mask(getattr(said.settings, name), secret) if name in said.lines else None,
+                file=_mask(getattr(contents.settings, name), secret)
+                if name in contents.lines
+                else None,
                 default=field.default,
-                source=_describe_source(name, said, typed),
+                source=_describe_source(name, contents, typed),
                 restart=name in RESTART,
                 secret=secret,
                 role="manager" if name in BY_MANAGERS else "administrator",
@@ -146,11 +148,11 @@ def _mask(value: Any, secret: bool) -> Any:
 
 
 def _describe_source(
-    name: str, said: SettingsFileContents, typed: Mapping[str, SourcedValue]
+    name: str, contents: SettingsFileContents, typed: Mapping[str, SourcedValue]
 ) -> str:
     if name in typed:
         return typed[name][1]
-    line = said.lines.get(name)
+    line = contents.lines.get(name)
     if line is None:
         return "default"
     return f"agentd.yml:{line}" if line else "agentd.yml"

@@ -211,11 +211,11 @@ class GroupCommitter:
             self._dirty.remove(journal)
             self._callbacks = [row for row in self._callbacks if row[0] is not journal]
             self._waiting -= sum(map(len, journal.lines))
-        told = journal.writing + journal.waiting
+        futures = journal.writing + journal.waiting
         journal.lines, journal.writing, journal.waiting = [], [], []
         if journal.on_failure:
             journal.on_failure()
-        for future in told:
+        for future in futures:
             if not future.done():
                 future.set_exception(error)
                 future.exception()  # retrieved: asyncio logs no error

@@ -185,14 +185,14 @@ class _Pipes(asyncio.SubprocessProtocol):
                     await self._changed.wait()
             if ended:
                 self._drain_seconds -= self._loop.time() - began
-        said = bytes(self._output_buffer[:_MAX_CHUNK])
+        data = bytes(self._output_buffer[:_MAX_CHUNK])
         del self._output_buffer[:_MAX_CHUNK]
         if self.exited.done():
-            self._drain_left -= len(said)
+            self._drain_left -= len(data)
             self._output_closed = self._output_closed or self._drain_left < 0
         if len(self._output_buffer) < _READ_AHEAD and (pipe := self._get_output_pipe()):
             pipe.resume_reading()
-        return said
+        return data
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.SubprocessTransport, transport)

@@ -141,7 +141,7 @@ async def run(
         finally:
             await _kill_and_wait(transport, listener.exited)
     code = transport.get_returncode()
-    output, errors = (bytes(listener.said[number][:limit]) for number in (1, 2))
+    output, errors = (bytes(listener.outputs[number][:limit]) for number in (1, 2))
     return Finished(
         -signal.SIGKILL if code is None else code, output, errors, listener.overflow.done(), late
     )
@@ -208,7 +208,7 @@ class _Listener(asyncio.SubprocessProtocol):
         limit: int,
         on_output: Callable[[bytes], None] | None,
     ) -> None:
-        self.said = {1: bytearray(), 2: bytearray()}
+        self.outputs = {1: bytearray(), 2: bytearray()}
         self.exited = loop.create_future()
         self.silent = loop.create_future()
         self.overflow = loop.create_future()
@@ -230,9 +230,9 @@ class _Listener(asyncio.SubprocessProtocol):
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         if self._on_output is None:
-            said = self.said[fd]
-            said += data[: self._limit + 1 - len(said)]
-            size = len(said)
+            output = self.outputs[fd]
+            output += data[: self._limit + 1 - len(output)]
+            size = len(output)
         else:
             self._on_output(data)
             size = self._heard = self._heard + len(data)

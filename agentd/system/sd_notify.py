@@ -65,10 +65,10 @@ class Notifier:
             self._socket.close()
             self._socket = None
 
-    def _send(self, **said: str) -> None:
+    def _send(self, **fields: str) -> None:
         if self._socket is None or self._address is None:
             return
-        self._unsent.update(said)
+        self._unsent.update(fields)
         lines = "\n".join(f"{name}={value}" for name, value in self._unsent.items())
         try:
             self._socket.sendto(lines.encode(), self._address)

@@ -65,8 +65,8 @@ class PreferenceEndpoints:
         async with self._lock:
             found = await asyncio.to_thread(self._store.change, person, change)
             seen = {chat: found.seen[chat] for chat in change.seen if chat in found.seen}
-            told = MeUpdateView(seen, change.unseen, found.pins, found.look)
-            self._bus.publish(MeUpdate(person, told))
+            view = MeUpdateView(seen, change.unseen, found.pins, found.look)
+            self._bus.publish(MeUpdate(person, view))
         return _respond(request.caller, found)
 
 

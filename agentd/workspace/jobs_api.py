@@ -141,9 +141,9 @@ class JobEndpoints:
         """Return the end of a deployment's output, or what is new since an offset."""
         tail = call.get_int("tail", 1, MOST_LINES)
         offset = call.get_int("offset", 0, MAX_ID)
-        said = await self._deployments.read_output(call.path_params["name"], offset)
+        output = await self._deployments.read_output(call.path_params["name"], offset)
         return await asyncio.to_thread(
-            _slice_response, call, said, tail, more_may_come=offset is not None
+            _slice_response, call, output, tail, more_may_come=offset is not None
         )
 
     def get_autofix(self, _: Request) -> Response:
@@ -170,16 +170,16 @@ def _make_deployment_response(name: str, known: DeploymentStatus | None) -> Resp
 
 
 def _slice_response(
-    call: Request, said: OutputSlice, tail: int | None, *, more_may_come: bool
+    call: Request, output: OutputSlice, tail: int | None, *, more_may_come: bool
 ) -> Response:
     """Respond with a part of an output, the offset of its first byte and the next offset.
 
     Where it is read in parts, half a character at the end is left to the next one.
     """
-    rest = decode_part(said.data)[1] if more_may_come else 0
-    data = said.data[: len(said.data) - rest]
+    rest = decode_part(output.data)[1] if more_may_come else 0
+    data = output.data[: len(output.data) - rest]
     shown = data if tail is None else take_last_lines(data, tail)
-    end = said.end - rest
+    end = output.end - rest
     headers = {"X-Output-Offset": str(end - len(shown)), "X-Output-Next": str(end)}
     return _make_text_response(call, shown, None, headers)
 

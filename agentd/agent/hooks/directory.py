@@ -48,17 +48,19 @@ class HookDirectory:
         if not self.file.was_valid:
             raise Unavailable(f"It is not known which hooks there are: {self.file.problems[0]}")
         hooks = tuple(list_own_hooks(settings))
-        told: tuple[tuple[str, str], ...] = ()
+        problems: tuple[tuple[str, str], ...] = ()
         if settings.workspace_hooks:
-            found, told = await self._workspaces.find_allowed(root, assignment.chat_id, approver)
+            found, problems = await self._workspaces.find_allowed(
+                root, assignment.chat_id, approver
+            )
             hooks += found
-        if not hooks and not told:
+        if not hooks and not problems:
             return TurnHooks()
 
         async def run_hook(command: str, given: bytes, seconds: float) -> Finished:
             return await run(command, given, seconds, assignment.turn_tag)
 
-        return TurnHooks(hooks, run_hook, root, assignment.chat_id, told)
+        return TurnHooks(hooks, run_hook, root, assignment.chat_id, problems)
 
     async def list_workspace(
         self, folder: str

@@ -171,8 +171,8 @@ def explain_matcher(matcher: str) -> str:
         re2.compile(matcher, _make_options())
     except re2.error as error:
         text = error.args[0] if error.args else error
-        said = text.decode(errors="replace") if isinstance(text, bytes) else str(text)
-        return f"is no expression: {said}"
+        pattern_text = text.decode(errors="replace") if isinstance(text, bytes) else str(text)
+        return f"is no expression: {pattern_text}"
     return ""
 
 
@@ -236,15 +236,15 @@ def read_answer(hook: Hook, ended: Finished) -> HookAnswer:
     if ended.late or ended.truncated:
         what = "did not end in time" if ended.late else "wrote too much"
         return HookAnswer(problem=f"it {what}, and was ended")
-    said = _cut(ended.output.decode(errors="replace"))
+    answer = _cut(ended.output.decode(errors="replace"))
     complained = _cut(ended.errors.decode(errors="replace"))
     if ended.code == BLOCKS:
         return HookAnswer("deny", complained or "It gave no reason.")
     if ended.code:
         what = f"it ended with exit code {ended.code}: {complained}"
         return HookAnswer(problem=what.rstrip(": "))
-    if not said.startswith("{"):
-        return HookAnswer(context=said if hook.event == "UserPromptSubmit" else "")
+    if not answer.startswith("{"):
+        return HookAnswer(context=answer if hook.event == "UserPromptSubmit" else "")
     try:
         found = msgspec.json.decode(ended.output)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

@@ -55,9 +55,9 @@ class HooksOfWorkspaces:
     ) -> tuple[tuple[Hook, ...], tuple[tuple[str, str], ...]]:
         """Return the hooks that may run, and what the history is told of others."""
         hooks: list[Hook] = []
-        told: list[tuple[str, str]] = []
+        problems: list[tuple[str, str]] = []
         for file in await asyncio.to_thread(read_workspace_files, folder):
-            told += [(file.source, problem) for problem in file.problems]
+            problems += [(file.source, problem) for problem in file.problems]
             if file.hooks:
                 ask = partial(_ask_about, file)
                 source, digest = file.source, file.digest
@@ -65,8 +65,8 @@ class HooksOfWorkspaces:
                 if why is None:
                     hooks += file.hooks
                 elif why:
-                    told.append((source, f"its hooks were not allowed: {why}"))
-        return tuple(hooks), tuple(told)
+                    problems.append((source, f"its hooks were not allowed: {why}"))
+        return tuple(hooks), tuple(problems)
 
     def read(
         self, folder: str

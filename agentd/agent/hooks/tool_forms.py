@@ -62,9 +62,9 @@ def make_forms(use: ToolUse | McpToolUse, root: str) -> list[ToolForm]:
 
 
 def change_use(
-    use: ToolUse | McpToolUse, told: Mapping[str, Any], updated: Mapping[str, Any], root: str
+    use: ToolUse | McpToolUse, shown: Mapping[str, Any], updated: Mapping[str, Any], root: str
 ) -> ToolUse | McpToolUse:
-    """Return a use of a tool with the input of a hook that was ``told`` the one before.
+    """Return a use of a tool with the input of a hook that was ``shown`` the one before.
 
     Raises ``BadRequest`` if the tool cannot have this input.
     """
@@ -72,7 +72,7 @@ def change_use(
         return McpToolUse(use.name, dict(updated))
     if isinstance(use, ApplyPatch):
         raise BadRequest("the input of apply_patch cannot be changed")
-    if unknown := sorted(set(updated) - set(told)):
+    if unknown := sorted(set(updated) - set(shown)):
         raise BadRequest(f"{use.name} has no input named {', '.join(unknown)[:200]}")
     own = set(structs.asdict(use))
     given = {
@@ -80,14 +80,14 @@ def change_use(
     }
     for alias, value in updated.items():
         name = _find_own_name(use, alias)
-        if alias in own or (name not in own and value == told[alias]):
+        if alias in own or (name not in own and value == shown[alias]):
             continue
         if name not in own:
             raise BadRequest(f"{alias} of {use.name} cannot be changed")
-        if value != told[alias] and updated.get(name, told[name]) == told[name]:
+        if value != shown[alias] and updated.get(name, shown[name]) == shown[name]:
             given[name] = _translate_back(alias, value, root)
         else:
-            given.setdefault(name, told[name])
+            given.setdefault(name, shown[name])
     try:
         return msgspec.convert(given, type(use))
     except msgspec.ValidationError as error:

@@ -46,7 +46,7 @@ class HookVerdict(Struct, frozen=True):
     """The use of a tool with the input that hooks have given it; None: it is as it was."""
 
 
-class _Told:
+class _HookSubject:
     """What the hooks of an event are told; those before a tool may change it."""
 
     def __init__(self, given: dict[str, object], names: frozenset[str] = frozenset()) -> None:
@@ -58,7 +58,7 @@ class _Told:
         return ""
 
 
-class _ToldOfTool(_Told):
+class _ToolHookSubject(_HookSubject):
     def __init__(self, use: ToolUse | McpToolUse, form: ToolForm, root: str) -> None:
         super().__init__({}, form.names)
         self.use = use
@@ -67,9 +67,9 @@ class _ToldOfTool(_Told):
 
     def change(self, updated: dict[str, Any]) -> str:
         """Give the tool another input; return why it cannot have it, empty if it can."""
-        told: Any = self.given["tool_input"]
+        tool_input: Any = self.given["tool_input"]
         try:
-            self.use = change_use(self.use, told, updated, self._root)
+            self.use = change_use(self.use, tool_input, updated, self._root)
         except BadRequest as error:
             return f"The hook changed the input, but {error.message}."
         self._tell(make_forms(self.use, self._root)[0])
@@ -89,7 +89,7 @@ class TurnHooks:
         run: RunHook | None = None,
         root: str = "",
         chat_id: int = 0,
-        told: Sequence[tuple[str, str]] = (),
+        problems: Sequence[tuple[str, str]] = (),
     ) -> None:
         self.ended = ""
         """Why the turn must end; empty: it may go on."""
@@ -99,7 +99,7 @@ class TurnHooks:
         self._chat_id = chat_id
         self._stops = 0
         self._events: list[EngineEvent] = [
-            ToolUsed(HOOK, source, f"failed: {sanitize(why)}", ok=False) for source, why in told
+            ToolUsed(HOOK, source, f"failed: {sanitize(why)}", ok=False) for source, why in problems
         ]
 
     def take_events(self) -> Iterator[EngineEvent]:
@@ -109,19 +109,19 @@ class TurnHooks:
 
     async def before_prompt(self, prompt: str, left: float) -> HookVerdict:
         """Run the hooks of ``UserPromptSubmit``."""
-        told = _Told({"prompt": prompt})
-        return await self._run_all("UserPromptSubmit", told, "the prompt", left)
+        subject = _HookSubject({"prompt": prompt})
+        return await self._run_all("UserPromptSubmit", subject, "the prompt", left)
 
     async def before_tool(self, use: ToolUse | McpToolUse, left: float) -> HookVerdict:
         """Run the hooks of ``PreToolUse``."""
         verdicts = [HookVerdict()]
         changed = None
         for form in self._list_forms("PreToolUse", use):
-            told = _ToldOfTool(use, form, self._root)
-            verdict = await self._run_all("PreToolUse", told, use.name, left)
+            subject = _ToolHookSubject(use, form, self._root)
+            verdict = await self._run_all("PreToolUse", subject, use.name, left)
             verdicts.append(verdict)
-            if told.use is not use:  # only what has a single form is changed
-                changed = told.use
+            if subject.use is not use:  # only what has a single form is changed
+                changed = subject.use
             if verdict.blocked:
                 break
         return HookVerdict(
@@ -136,16 +136,16 @@ class TurnHooks:
         self, use: ToolUse | McpToolUse, output: str, left: float, *, ok: bool
     ) -> tuple[str, ...]:
         """Run the hooks of ``PostToolUse``; return what the model is told."""
-        told: list[str] = []
+        messages: list[str] = []
         for form in self._list_forms("PostToolUse", use):
             given: dict[str, object] = {
                 **{"tool_name": form.name, "tool_input": form.input, "agentd_tool": use.name},
                 "tool_response": {"output": output, "success": ok},
             }
-            what = _Told(given, form.names)
-            verdict = await self._run_all("PostToolUse", what, use.name, left)
-            told += [*([verdict.blocked] if verdict.blocked else []), *verdict.context]
-        return tuple(told)
+            subject = _HookSubject(given, form.names)
+            verdict = await self._run_all("PostToolUse", subject, use.name, left)
+            messages += [*([verdict.blocked] if verdict.blocked else []), *verdict.context]
+        return tuple(messages)
 
     async def before_end(self, reply: str, left: float) -> str:
         """Run the hooks of ``Stop``; return why the model must go on, empty if it need not."""
@@ -153,7 +153,7 @@ class TurnHooks:
             "stop_hook_active": self._stops > 0,
             "last_assistant_message": reply,
         }
-        verdict = await self._run_all("Stop", _Told(given), "the turn's end", left)
+        verdict = await self._run_all("Stop", _HookSubject(given), "the turn's end", left)
         if not verdict.blocked or self.ended:
             return ""
         self._stops += 1
@@ -172,7 +172,9 @@ class TurnHooks:
         hooks = [hook for hook in self._hooks if hook.event == event]
         return sorted(hooks, key=lambda hook: hook.is_own) if event == "PreToolUse" else hooks
 
-    async def _run_all(self, event: HookEvent, told: _Told, what: str, left: float) -> HookVerdict:
+    async def _run_all(
+        self, event: HookEvent, subject: _HookSubject, what: str, left: float
+    ) -> HookVerdict:
         ask, allowed, context = "", False, []
         common = {
             "session_id": f"agentd-{self._chat_id}",
@@ -182,16 +184,16 @@ class TurnHooks:
             "hook_event_name": event,
         }
         for hook in self._list_hooks(event):
-            if told.names and not hook.matches(told.names):
+            if subject.names and not hook.matches(subject.names):
                 continue
-            answer = await self._ask(hook, {**common, **told.given}, left)
-            if answer.updated is not None and (why := told.change(answer.updated)):
+            answer = await self._ask(hook, {**common, **subject.given}, left)
+            if answer.updated is not None and (why := subject.change(answer.updated)):
                 answer = HookAnswer("deny", why)
             self._note(hook, what, answer)
             if answer.ends_turn and not self.ended:
                 self.ended = f"A hook ({hook.source}) ended the turn: {answer.ends_turn}"
             if answer.updated is not None:
-                context.append(_tell_change(hook, told.given["tool_input"]))
+                context.append(_tell_change(hook, subject.given["tool_input"]))
             if answer.context:
                 context.append(f"[A hook of {event} says: {answer.context}]")
             if answer.ends_turn or answer.decision == "deny":
@@ -214,7 +216,7 @@ class TurnHooks:
 
     def _note(self, hook: Hook, what: str, answer: HookAnswer) -> None:
         """Keep for the history what a hook did, if it did anything."""
-        said = [
+        reports = [
             f"failed: {answer.problem}" if answer.problem else "",
             f"blocked: {answer.reason}" if answer.decision == "deny" else "",
             f"asks for a person: {answer.reason}" if answer.decision == "ask" else "",
@@ -224,7 +226,7 @@ class TurnHooks:
             f"told the model: {answer.context}" if answer.context else "",
             answer.note,
         ]
-        outcome = "\n".join(filter(None, said)).rstrip(": ")
+        outcome = "\n".join(filter(None, reports)).rstrip(": ")
         if outcome:
             ok = not answer.problem and answer.decision != "deny" and not answer.ends_turn
             name = f"{hook.event} of {what}: {hook.command} ({hook.source})"

@@ -136,7 +136,7 @@ class McpConnection:
         return read_prompt_result(await self._request("prompts/get", params, self.server.seconds))
 
     async def call_tool(
-        self, name: str, arguments: JsonMap, on_progress: OnProgress = lambda said: None
+        self, name: str, arguments: JsonMap, on_progress: OnProgress = lambda message: None
     ) -> RemoteResult:
         """Call a tool by the server's name; ``BadRequest`` has what the server refuses.
 

@@ -159,14 +159,14 @@ class HttpTransport:
             return
         if status >= _BAD_REQUEST and _is_readable(response.headers):
             body = await self._read_whole(response)
-            said = sanitize(scrub(self._server.hide_secrets(body.decode("utf-8", "replace"))))[
+            text = sanitize(scrub(self._server.hide_secrets(body.decode("utf-8", "replace"))))[
                 :_LONGEST_REASON
             ]
         else:
-            said = response.headers.get("location", "").partition("?")[0]  # it may have a key
-        if status == _BAD_REQUEST and self._has_session and _NO_SESSION.search(said):
+            text = response.headers.get("location", "").partition("?")[0]  # it may have a key
+        if status == _BAD_REQUEST and self._has_session and _NO_SESSION.search(text):
             self._on_closed(EXPIRED)
-        raise Unavailable(f"The MCP server {self._server.name} answers status {status}. {said}")
+        raise Unavailable(f"The MCP server {self._server.name} answers status {status}. {text}")
 
     async def _post(self, message: bytes) -> HttpResponse:
         """Return the response to a message that was taken; else raise ``Unavailable``."""

@@ -56,7 +56,7 @@ class BackgroundProcess:
         self.mark = mark
         self.task: asyncio.Task[process.Finished] | None = None
         self.ended_at = ""
-        self.told = False
+        self.is_reported = False
         """Whether the model knows of its end."""
         self._command = command
         self._started_at = started_at
@@ -90,14 +90,14 @@ class BackgroundProcess:
 
     def take_output(self) -> BackgroundOutput:
         """Return the output since the last call; raise if the process could not start."""
-        said = self._output.render()
+        output = self._output.render()
         self._output = HeadTailBuffer(KEPT)
         self._news.clear()
         code = self._get_code()
         if code is None:
-            return BackgroundOutput(self.number, running=True, output=said)
-        self.told = True
-        return BackgroundOutput(self.number, running=False, code=code, output=said)
+            return BackgroundOutput(self.number, running=True, output=output)
+        self.is_reported = True
+        return BackgroundOutput(self.number, running=False, code=code, output=output)
 
     def describe(self) -> ProcessStatus:
         """Return how it is."""
@@ -226,9 +226,9 @@ class ProcessTable:
         mine = self._chats.get(parse_chat(turn))
         if mine is None:
             return []
-        news = [one for one in mine.by_number.values() if one.running or not one.told]
+        news = [one for one in mine.by_number.values() if one.running or not one.is_reported]
         for one in news:
-            one.told = not one.running
+            one.is_reported = not one.running
         return [one.describe() for one in news]
 
     async def end_turn(self, turn: str) -> None:

@@ -92,13 +92,13 @@ def _render_cells(cells: Iterable[_Cell], pictures: list[ViewedPart]) -> Iterato
 
 
 def _render_output(output: _Output, pictures: list[ViewedPart]) -> Iterator[str]:
-    said = _join(output.text) or _join(output.data.get("text/plain", ""))
+    text = _join(output.text) or _join(output.data.get("text/plain", ""))
     if output.ename:
-        said = f"{output.ename}: {output.evalue}"
-    if len(said) > _LONGEST_OUTPUT:
-        said = f"{said[:_LONGEST_OUTPUT]}\n… {len(said) - _LONGEST_OUTPUT:,} more characters"
-    if said:
-        yield f"## Output\n{said}"
+        text = f"{output.ename}: {output.evalue}"
+    if len(text) > _LONGEST_OUTPUT:
+        text = f"{text[:_LONGEST_OUTPUT]}\n… {len(text) - _LONGEST_OUTPUT:,} more characters"
+    if text:
+        yield f"## Output\n{text}"
     for kind in ("image/png", "image/jpeg"):
         picture = read_picture(_join(output.data.get(kind, "")))
         if picture and len(pictures) < _MOST_PICTURES:

@@ -62,8 +62,8 @@ class WebFetcher:
                     return page
                 after = check_url(urljoin(url, target))
                 if urlsplit(after).hostname != urlsplit(url).hostname:
-                    said = f"It redirects to {after}. Fetch that address if it is wanted."
-                    return WebPage(url, page.status, "text/plain", said)
+                    text = f"It redirects to {after}. Fetch that address if it is wanted."
+                    return WebPage(url, page.status, "text/plain", text)
                 url = after
             raise BadRequest(f"{wanted.url} redirects too often.")
         except SupplierUnreachable as error:

@@ -265,15 +265,15 @@ class AlertMonitor:
 
     def _end_budget_limits(self) -> None:
         """End what was said of limits whose period is over, or that were changed or removed."""
-        told = [one for one in self._alerts.firing if one.subject.startswith(_BUDGET)]
-        limits = self._gateway.iter_limits() if told else None
+        firing = [one for one in self._alerts.firing if one.subject.startswith(_BUDGET)]
+        limits = self._gateway.iter_limits() if firing else None
         if limits is None:
             return
         marks = {
             (kind, _format_budget_subject(limit)): _format_budget_mark(limit)
             for kind, limit in limits
         }
-        for one in told:
+        for one in firing:
             mark = marks.get((one.kind, one.subject), "")
             if mark or not one.subject.startswith(_OF_MODEL):
                 self._end_budget_limit(one, mark)

@@ -101,15 +101,15 @@ class FiringTopics:
 
         Those whose quiet time is over and that were the only ones are forgotten.
         """
-        told = []
+        changes = []
         for one in self:
             if not one.quiet_until or one.since <= now < one.quiet_until:
                 continue
             self.forget(one.topic)
             if one.more:
-                told.append(one)
+                changes.append(one)
                 self._add(structs.replace(one, since=now, quiet_until=_end_quiet(now), more=0))
-        return told
+        return changes
 
     def _add(self, one: FiringTopic) -> None:
         while len(self._by_topic) >= MAX_FIRING:

@@ -52,11 +52,11 @@ class ReplyFacts:
 
     def _read(self, data: bytes | str) -> None:
         try:
-            told = _decode(data)
+            reply = _decode(data)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return
-        self.model = self.model or told.find_model()[:LONGEST_NAME]
-        for reason in told.list_reasons():
+        self.model = self.model or reply.find_model()[:LONGEST_NAME]
+        for reason in reply.list_reasons():
             if len(self.finish_reasons) < MAX_REASONS:
                 self.finish_reasons.append(reason[:LONGEST_NAME])
 

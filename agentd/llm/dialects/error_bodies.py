@@ -154,8 +154,8 @@ def build_error_schema(dialect: ChannelDialect) -> dict[str, object]:
     text: dict[str, object] = {"type": "string"}
     match dialect:
         case "anthropic":
-            said = _make_object_schema(type=text, message=text)
-            return _make_object_schema(type={"const": "error"}, error=said, request_id=text)
+            error = _make_object_schema(type=text, message=text)
+            return _make_object_schema(type={"const": "error"}, error=error, request_id=text)
         case "gemini":
             return _make_object_schema(
                 error=_make_object_schema(code={"type": "integer"}, message=text, status=text)
@@ -207,8 +207,8 @@ def render_error_event(
         case "anthropic":
             return encode_json_event(encode(body), "error")
         case "openai-responses":
-            said = {"code": form.code or form.type, "message": message, "param": None}
-            numbered = {"type": "error", **said, "sequence_number": sequence}
+            error = {"code": form.code or form.type, "message": message, "param": None}
+            numbered = {"type": "error", **error, "sequence_number": sequence}
             return encode_json_event(encode(numbered), "error")
         case _:
             return encode_event(encode(body).decode())
@@ -221,8 +221,8 @@ def _build_body(
         case "anthropic":
             if kind == "context_too_long" and TOO_LONG not in message:
                 message = f"{TOO_LONG}: {message}"
-            said = {"type": form.type, "message": message}
-            return {"type": "error", "error": said, "request_id": request_id}
+            error = {"type": form.type, "message": message}
+            return {"type": "error", "error": error, "request_id": request_id}
         case "gemini":
             return {"error": {"code": form.status, "message": message, "status": form.type}}
         case _:

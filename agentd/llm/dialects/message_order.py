@@ -69,12 +69,12 @@ def ensure_message(conversation: Conversation) -> Conversation:
 
     OpenAI's chat API answers a request of system messages alone; all others refuse it.
     """
-    said = any(
+    has_input = any(
         not isinstance(part, TextPart) or part.text
         for message in conversation.messages
         for part in message.parts
     )
-    if said or not conversation.system:
+    if has_input or not conversation.system:
         return conversation
     instructions = ModelMessage("user", (TextPart(conversation.system),))
     return structs.replace(conversation, messages=(instructions,), system="")

@@ -117,26 +117,26 @@ def parse_error_response(status: int, headers: Mapping[str, str], body: bytes) -
     ``headers`` have lower-case names.
     """
     try:
-        said = msgspec.json.decode(body)
+        answer = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        said = _decode_text(body)
-    return parse_error(said, status, headers)
+        answer = _decode_text(body)
+    return parse_error(answer, status, headers)
 
 
 def parse_error(
-    said: object, status: int = 0, headers: Mapping[str, str] | None = None
+    answer: object, status: int = 0, headers: Mapping[str, str] | None = None
 ) -> SupplierError:
     """Classify a decoded error, of a body or of a stream event; ``status`` 0: unknown."""
-    words = list(_read_codes(said))
-    message = _read_message(said)
+    words = list(_read_codes(answer))
+    message = _read_message(answer)
     kind = _classify(words, message, status)
     if kind in ("invalid_request", "rate_limit", "permission"):
-        kind = _classify_by_account(kind, words, _read_own_message(said))
+        kind = _classify_by_account(kind, words, _read_own_message(answer))
     if not message:
         name = ", ".join(dict.fromkeys(word for word in words if not word.isdigit()))
         message = f"The supplier gave no reason ({name or f'HTTP {status}'})"
     waits = kind in ("rate_limit", "quota", "overloaded", "server")
-    wait = _read_wait(headers or {}, said, message) if waits else None
+    wait = _read_wait(headers or {}, answer, message) if waits else None
     return SupplierError(kind, message, wait)
 
 
@@ -180,11 +180,11 @@ def _classify_status(words: list[str], status: int) -> ErrorKind:
     return _STATUSES.get(status) or ("invalid_request" if callers else "server")
 
 
-def _read_codes(said: object) -> Iterator[str]:
+def _read_codes(answer: object) -> Iterator[str]:
     """Yield the codes and types of an error, the most specific first."""
-    yield from _read_details(said, "reason")
-    error = _unwrap_error(said)
-    fields = error if isinstance(error, Mapping) else said  # xAI's stand beside the text
+    yield from _read_details(answer, "reason")
+    error = _unwrap_error(answer)
+    fields = error if isinstance(error, Mapping) else answer  # xAI's stand beside the text
     if isinstance(fields, Mapping):
         for name in ("code", "type", "status"):
             word = fields.get(name)
@@ -192,9 +192,9 @@ def _read_codes(said: object) -> Iterator[str]:
                 yield str(word)
 
 
-def _read_details(said: object, name: str) -> Iterator[str]:
+def _read_details(answer: object, name: str) -> Iterator[str]:
     """Yield the texts of this name in the details that Google's errors have."""
-    error = _unwrap_error(said)
+    error = _unwrap_error(answer)
     details = error.get("details") if isinstance(error, Mapping) else None
     for one in details if isinstance(details, list) else ():
         word = one.get(name) if isinstance(one, Mapping) else None
@@ -202,14 +202,14 @@ def _read_details(said: object, name: str) -> Iterator[str]:
             yield word
 
 
-def _read_message(said: object) -> str:
-    text = " ".join(filter(None, (_read_own_message(said), _read_message_behind(said))))
+def _read_message(answer: object) -> str:
+    text = " ".join(filter(None, (_read_own_message(answer), _read_message_behind(answer))))
     return text if len(text) <= _MOST_MESSAGE else text[: _MOST_MESSAGE - 1] + "…"
 
 
-def _read_message_behind(said: object) -> str:
+def _read_message_behind(answer: object) -> str:
     """Return what the supplier behind OpenRouter says, which itself tells only that one failed."""
-    error = _unwrap_error(said)
+    error = _unwrap_error(answer)
     metadata = error.get("metadata") if isinstance(error, Mapping) else None
     raw = metadata.get("raw") if isinstance(metadata, Mapping) else None
     if isinstance(raw, str):
@@ -220,8 +220,8 @@ def _read_message_behind(said: object) -> str:
     return _read_own_message(raw)
 
 
-def _read_own_message(said: object) -> str:
-    error = _unwrap_error(said)
+def _read_own_message(answer: object) -> str:
+    error = _unwrap_error(answer)
     if isinstance(error, Mapping):
         found = [error.get(name) for name in ("message", "detail", "error_msg")]
         texts = [text for text in found if isinstance(text, str) and text]
@@ -242,12 +242,12 @@ def _read_invalid_fields(found: Iterable[object]) -> Iterator[str]:
                 yield f"{named}: {text}" if named else text
 
 
-def _unwrap_error(said: object) -> object:
+def _unwrap_error(answer: object) -> object:
     """Return the error itself: ``{"error": {…}}``, ``{"error": "…"}``, a list of one, or bare."""
-    if isinstance(said, list) and said:
-        said = said[0]
-    inner = said.get("error") if isinstance(said, Mapping) else None
-    return inner if isinstance(inner, Mapping | str) and inner else said
+    if isinstance(answer, list) and answer:
+        answer = answer[0]
+    inner = answer.get("error") if isinstance(answer, Mapping) else None
+    return inner if isinstance(inner, Mapping | str) and inner else answer
 
 
 def _decode_text(body: bytes) -> str:
@@ -255,7 +255,7 @@ def _decode_text(body: bytes) -> str:
     return "" if text.startswith("<") else text
 
 
-def _read_wait(headers: Mapping[str, str], said: object, message: str) -> float | None:
+def _read_wait(headers: Mapping[str, str], answer: object, message: str) -> float | None:
     """Return the seconds to wait, from the headers or, as others do, from the error itself."""
     for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         wait = _parse_seconds(headers.get(name, ""), unit)
@@ -264,7 +264,7 @@ def _read_wait(headers: Mapping[str, str], said: object, message: str) -> float 
     if until := _parse_date(headers.get("retry-after", "")):
         now = _parse_date(headers.get("date", ""))  # the supplier's own clock, so ours may be wrong
         return min(max(until - now, 0.0), _MOST_WAIT) if now else None
-    delay = next(_read_details(said, "retryDelay"), "").removesuffix("s")
+    delay = next(_read_details(answer, "retryDelay"), "").removesuffix("s")
     return parse_wait(message) if (wait := _parse_seconds(delay, 1.0)) is None else wait
 
 

@@ -63,8 +63,8 @@ def estimate_reply_tokens(body: bytes) -> int:
         reply = msgspec.json.decode(body, type=_Reply)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return estimate_tokens(body)
-    said = b"".join(getattr(reply, field) for field in reply.__struct_fields__)
-    return estimate_tokens(said or body)
+    text = b"".join(getattr(reply, field) for field in reply.__struct_fields__)
+    return estimate_tokens(text or body)
 
 
 def render_anthropic_count(count: int) -> bytes:

@@ -216,8 +216,8 @@ class UpstreamConnection(asyncio.Protocol):
             late = f"The call to {self._host} took longer than it may in total"
             self._fail(late, gave_up=True)
         else:
-            said = self._answer is not None and self._answer.head is not None
-            late = "stopped in the middle of its answer" if said else "did not answer"
+            has_begun = self._answer is not None and self._answer.head is not None
+            late = "stopped in the middle of its answer" if has_begun else "did not answer"
             late = f"{self._host} {late}: nothing came for {self._timeout:g} s"
             self._fail(late, gave_up=True)
 

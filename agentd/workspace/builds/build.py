@@ -138,17 +138,17 @@ class BuildJob:
                 return (Instruction.SAVE,)
         return ()
 
-    def _update_progress(self, said: BuildProgress) -> tuple[Instruction, ...]:
+    def _update_progress(self, progress: BuildProgress) -> tuple[Instruction, ...]:
         counted = (self.status.errors, self.status.warnings)
         self.status = structs.replace(
             self.status,
-            errors=said.errors,
-            warnings=said.warnings,
-            problems=said.problems,
-            size=said.size,
-            omitted=said.omitted,
+            errors=progress.errors,
+            warnings=progress.warnings,
+            problems=progress.problems,
+            size=progress.size,
+            omitted=progress.omitted,
         )
-        return (Instruction.PUBLISH,) if (said.errors, said.warnings) != counted else ()
+        return (Instruction.PUBLISH,) if (progress.errors, progress.warnings) != counted else ()
 
     def _set_state(self, state: BuildState, at: Timestamp, code: int | None, message: str) -> None:
         self.status = structs.replace(

@@ -56,7 +56,7 @@ class BuildPrograms:
         self._generation = generation
 
     async def run(
-        self, build: Build, run: str, transcript: BuildTranscript, said: Callable[[], None]
+        self, build: Build, run: str, transcript: BuildTranscript, on_progress: Callable[[], None]
     ) -> BuildEnd:
         """Run one to its end; ``said`` is called now and then, when it said more.
 
@@ -65,7 +65,7 @@ class BuildPrograms:
         loop = asyncio.get_running_loop()
         ended: asyncio.Future[BuildEnd] = loop.create_future()
         reader = _Reader(self._root, build, f"{self._generation}.build-{run}", transcript)
-        reader.say = lambda: loop.call_soon_threadsafe(said)
+        reader.say = lambda: loop.call_soon_threadsafe(on_progress)
 
         def run_build() -> None:
             try:

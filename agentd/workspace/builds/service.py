@@ -59,7 +59,7 @@ class BuildRunner(Protocol):
     """Runs build programs (``workspace.builds.runner.BuildPrograms``)."""
 
     def run(
-        self, build: Build, run: str, transcript: BuildTranscript, said: Callable[[], None]
+        self, build: Build, run: str, transcript: BuildTranscript, on_progress: Callable[[], None]
     ) -> Coroutine[Any, Any, BuildEnd]:
         """Run one to its end; ``said`` is called on the loop now and then on new output.
 

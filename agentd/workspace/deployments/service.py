@@ -158,8 +158,8 @@ class _OutputPublisher:
     async def start(self) -> None:
         """Publish new output from now on."""
         async with self._lock:
-            if said := await self._read(None):
-                self._published = said.end
+            if chunk := await self._read(None):
+                self._published = chunk.end
 
     async def stop(self, run: str) -> None:
         """Publish the rest, and nothing after that."""
@@ -171,16 +171,18 @@ class _OutputPublisher:
         async with self._lock:
             if (
                 self._published is None
-                or not (said := await self._read(self._published))
-                or not said.data
+                or not (chunk := await self._read(self._published))
+                or not chunk.data
             ):
                 return
             # A log that was deleted starts again, at an offset that was published before.
-            skipped = max(said.offset - self._published, 0)
-            text, rest = decode_part(said.data)
-            self._published = said.end - rest
+            skipped = max(chunk.offset - self._published, 0)
+            text, rest = decode_part(chunk.data)
+            self._published = chunk.end - rest
             if text:
-                output = JobOutputView(self._name, run, text, skipped, said.offset, self._published)
+                output = JobOutputView(
+                    self._name, run, text, skipped, chunk.offset, self._published
+                )
                 self._shop.bus.publish(DeploymentOutput(output))
 
     async def _read(self, offset: int | None) -> OutputSlice | None:

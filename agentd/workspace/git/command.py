@@ -179,25 +179,25 @@ def build_commit_argument(name: str) -> str:
 def raise_git_error(ended: Finished) -> NoReturn:
     """Raise the error that matches git's message."""
     lines = ended.errors.decode("utf-8", "replace").strip().splitlines() or ["no reason given"]
-    said = lines[0].removeprefix("fatal: ")[:300]
-    if any(sign in said for sign in _NO_REPOSITORY):
+    message = lines[0].removeprefix("fatal: ")[:300]
+    if any(sign in message for sign in _NO_REPOSITORY):
         raise NotFound(
             "The workspace is not in a git repository.",
             "Run git init in it, or set workspace to a folder of a repository.",
         )
-    if "dubious ownership" in said:
+    if "dubious ownership" in message:
         raise Forbidden(
             "This git repository belongs to another user, so git does not trust it. If you do,"
             " add its folder to safe.directory in your personal git configuration."
         )
-    if any(sign in said for sign in _NO_COMMIT):
+    if any(sign in message for sign in _NO_COMMIT):
         raise NotFound("There is no such commit in this repository.")
-    if ".lock': File exists" in said:
+    if ".lock': File exists" in message:
         raise Conflict(
             "Another git is at work in this repository.",
-            f"{said} If none is, a killed one left that file: remove it.",
+            f"{message} If none is, a killed one left that file: remove it.",
         )
-    raise Unavailable(f"git could not do it: {said.rstrip('.')}.")
+    raise Unavailable(f"git could not do it: {message.rstrip('.')}.")
 
 
 def _iter_pairs(fields: list[str]) -> Iterator[tuple[str, str]]:

@@ -319,18 +319,22 @@ def _make_printable(name: bytes) -> str:
 
 def _raise_refusal(ended: Finished, *, hooks: bool) -> None:
     """Raise the reason why there is no commit."""
-    said = (ended.errors + ended.output).decode("utf-8", "replace").strip()
-    if any(sign in said for sign in _NO_IDENTITY):
+    message = (ended.errors + ended.output).decode("utf-8", "replace").strip()
+    if any(sign in message for sign in _NO_IDENTITY):
         raise Conflict(
             "git does not know who commits here",
             "Set it once: git config --global user.name … and user.email …",
         )
-    if "during a" in said and "partial commit" in said:
-        raise Conflict("In the middle of a merge, all of it is committed at once", said[:_SAID])
-    if ".lock': File exists" in said:
+    if "during a" in message and "partial commit" in message:
+        raise Conflict("In the middle of a merge, all of it is committed at once", message[:_SAID])
+    if ".lock': File exists" in message:
         raise_git_error(ended)
-    if "nothing to commit" in said or "nothing added" in said or "no changes added" in said:
+    if (
+        "nothing to commit" in message
+        or "nothing added" in message
+        or "no changes added" in message
+    ):
         raise Conflict("There is nothing to commit")
     if ended.code == 1 and hooks:
-        raise Conflict("A hook of this repository refused the commit", said[:_SAID])
+        raise Conflict("A hook of this repository refused the commit", message[:_SAID])
     raise_git_error(ended)

@@ -140,13 +140,13 @@ class BranchMerger:
 
 
 def _raise_refusal(ended: Finished) -> NoReturn:
-    said = ended.errors.decode("utf-8", "replace").strip()
-    if any(sign in said for sign in _NO_IDENTITY):
+    message = ended.errors.decode("utf-8", "replace").strip()
+    if any(sign in message for sign in _NO_IDENTITY):
         raise Conflict(
             "git does not know who commits here",
             "Set it once: git config --global user.name … and user.email …",
         )
-    raise Conflict("git refused it, and nothing is changed", said[:2000])
+    raise Conflict("git refused it, and nothing is changed", message[:2000])
 
 
 async def _run_to_the_end(work: Coroutine[Any, Any, None]) -> None:

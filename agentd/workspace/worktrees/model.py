@@ -48,9 +48,9 @@ def parse_merge_tree(output: bytes, code: int) -> MergeTree:
     return MergeTree(first, tuple(dict.fromkeys(names)) or ("(git does not say which files)",))
 
 
-def parse_listed_files(said: str) -> tuple[str, ...]:
+def parse_listed_files(message: str) -> tuple[str, ...]:
     """Return the files that git lists in a refusal, each in a line that begins with a tab."""
-    return tuple(line[1:].rstrip() for line in said.splitlines() if line.startswith("\t"))
+    return tuple(line[1:].rstrip() for line in message.splitlines() if line.startswith("\t"))
 
 
 def raise_conflict(message: str, files: Sequence[str], advice: str = "") -> NoReturn:

@@ -103,11 +103,13 @@ class WorktreeRepository:
         if not await asyncio.to_thread(os.path.lexists, top):
             return
         if removed.code and not force:
-            said = removed.errors.decode("utf-8", "replace").strip()
-            if "submodules" in said:
+            message = removed.errors.decode("utf-8", "replace").strip()
+            if "submodules" in message:
                 why, advice = "its submodules may hold work", f"git worktree remove --force {top}"
                 raise Conflict(f"The work tree is not removed: {why}", f"If not: {advice}")
-            raise Conflict("The work tree is not removed: something in it is not committed", said)
+            raise Conflict(
+                "The work tree is not removed: something in it is not committed", message
+            )
         await asyncio.to_thread(shutil.rmtree, top, True)
 
     async def delete_branch(self, branch: str, *, force: bool) -> None:

@@ -46,7 +46,7 @@ class WorktreeSetup:
         if end.code == 0 and not end.late:
             return
         transcript.close()
-        said = take_last_lines(transcript.get_output().data, _LINES).decode("utf-8", "replace")
+        output = take_last_lines(transcript.get_output().data, _LINES).decode("utf-8", "replace")
         how = (
             f"did not end within {wanted.seconds:.0f} seconds"
             if end.late
@@ -54,5 +54,5 @@ class WorktreeSetup:
         )
         raise Conflict(
             f"The work tree could not be set up: worktree_setup ({wanted.command[0]}) {how}.",
-            said[-_LONGEST:].strip(),
+            output[-_LONGEST:].strip(),
         )

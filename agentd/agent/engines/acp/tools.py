@@ -94,8 +94,8 @@ class AcpTool(Struct, frozen=True):
     def describe_outcome(self) -> str:
         """Return the outcome, shortened."""
         parts = [part for content in self.content for part in _render_content(content)]
-        said = get_text(self.output, "output") or get_text(self.output, "error")
-        text = "\n".join(parts) or said or (self.output if isinstance(self.output, str) else "")
+        output = get_text(self.output, "output") or get_text(self.output, "error")
+        text = "\n".join(parts) or output or (self.output if isinstance(self.output, str) else "")
         return shorten(text or ("It failed." if self.status == "failed" else ""))
 
     def render_diff(self, bounds: WorkspaceBounds) -> str:

@@ -146,8 +146,8 @@ class ClaudeConversation:
 
     def _say(self, content: object) -> SendLine:
         """Return a message of the person."""
-        said = {"role": "user", "content": content}
-        message = {"type": "user", "message": said, "parent_tool_use_id": None}
+        content_message = {"role": "user", "content": content}
+        message = {"type": "user", "message": content_message, "parent_tool_use_id": None}
         return SendLine(msgspec.json.encode({**message, "session_id": self._resumes}))
 
     def _build_content(self) -> object:

@@ -117,10 +117,10 @@ class ClaudeEvents:
 
     def flush_reply(self, cost: Decimal | None = _LATER) -> Iterator[Step]:
         """Report the reply that is held back, if there is one."""
-        said, self._held = "".join(self._held), []
-        if said.strip():
+        text, self._held = "".join(self._held), []
+        if text.strip():
             self.replied = True
-            yield ReplyCompleted(said, self._ledger.take_new(), None if self._priced else cost)
+            yield ReplyCompleted(text, self._ledger.take_new(), None if self._priced else cost)
 
     def finish(self, cost: Decimal | None, fallback: str = "") -> Iterator[Step]:
         """Report the end of the turn and its cost; ``fallback`` is its reply if there was none."""

@@ -273,11 +273,11 @@ class CodexConversation:
         long.
         """
         error = get_path(params, "error")
-        said = f"{get_text(error, 'message')} {get_text(error, 'additionalDetails')}".strip()
-        seconds = parse_wait(said)
+        message = f"{get_text(error, 'message')} {get_text(error, 'additionalDetails')}".strip()
+        seconds = parse_wait(message)
         is_limit = _read_status(error) == 429
         if get_path(params, "willRetry") is True and (seconds or is_limit):
-            yield SupplierPause(said, seconds or None)
+            yield SupplierPause(message, seconds or None)
 
     def _on_turn_completed(self, params: object) -> Iterator[Step]:
         if (
@@ -291,16 +291,18 @@ class CodexConversation:
             yield from self._end()
 
     def _explain_failure(self, error: object) -> RateLimited | TurnFailed:
-        said, name, status = get_text(error, "message"), _read_kind(error), _read_status(error)
+        message, name, status = get_text(error, "message"), _read_kind(error), _read_status(error)
         if name in ("usageLimitExceeded", "rateLimitExceeded") or status == 429:
             return RateLimited(
-                said or "The supplier's usage limit is reached.", read_reset_time(self._limits)
+                message or "The supplier's usage limit is reached.", read_reset_time(self._limits)
             )
         if name == "unauthorized" or status == 401:
-            return TurnFailed(f"{BAD_KEY if self._assignment.supplier else SIGN_IN} {said}".strip())
+            return TurnFailed(
+                f"{BAD_KEY if self._assignment.supplier else SIGN_IN} {message}".strip()
+            )
         if name == "contextWindowExceeded":
             return TurnFailed(TOO_LONG)
-        return TurnFailed(f"Codex: {said or 'the turn failed without a reason'}")
+        return TurnFailed(f"Codex: {message or 'the turn failed without a reason'}")
 
 
 def _read_kind(error: object) -> object:

@@ -154,7 +154,7 @@ class CodexQuestions:
         """Send the answers; questions without one get the ``reason`` for that."""
         names = [get_text(one, "id") for one in iter_list(params, "questions")]
         pairs = itertools.zip_longest(names, answers, fillvalue=reason or NOBODY_ANSWERS)
-        filled = {name: {"answers": [said]} for name, said in pairs}
+        filled = {name: {"answers": [answer]} for name, answer in pairs}
         return self._peer.respond(json.loads(ask), {"answers": filled})
 
     def _build_question(self, request: RpcRequest) -> _Asked | None:

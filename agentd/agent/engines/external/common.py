@@ -242,14 +242,14 @@ def build_resume_prompt(assignment: TurnRequest, instructions: str = "") -> str:
 
 
 def _add_context(prompt: str, past: Sequence[Message], instructions: str, title: str) -> str:
-    said = "\n\n".join(
+    text = "\n\n".join(
         f"{'User' if one.role == 'user' else 'Assistant'}: {one.text}"
         for one in past
         if one.role in ("user", "assistant")
     )[-MAX_HISTORY_LENGTH:]
     parts = [
         instructions and f"<instructions>\n{instructions}\n</instructions>",
-        said and f"<{title}>\n{said}\n</{title}>",
+        text and f"<{title}>\n{text}\n</{title}>",
         prompt,
     ]
     return "\n\n".join(part for part in parts if part)

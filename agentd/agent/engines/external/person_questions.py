@@ -43,7 +43,7 @@ def make_person_question(
         for one in options
         if get_text(one, "label")
     ][:MOST_CHOICES]
-    lines = [f"- {label}: {said}" if said else f"- {label}" for label, said in listed]
+    lines = [f"- {label}: {answer}" if answer else f"- {label}" for label, answer in listed]
     parts = [text, "\n".join(lines), SEVERAL if several else ""]
     subject = sanitize("\n\n".join(filter(None, parts)))
     return Question("question", tool, subject, choices=tuple(label for label, _ in listed))

@@ -73,13 +73,13 @@ class Attempt:
         Suppliers report it at the end, and before that at most the input and the first token of
         the output. Without any response nothing was used.
         """
-        told = self.draft.usage
-        if self.problem is None or not (self._received or told != NO_USAGE):
-            return told
-        if told == NO_USAGE:
-            told = Usage(input=self._asked)
+        usage = self.draft.usage
+        if self.problem is None or not (self._received or usage != NO_USAGE):
+            return usage
+        if usage == NO_USAGE:
+            usage = Usage(input=self._asked)
         received = round(self._received / _BYTES_PER_TOKEN)
-        return structs.replace(told, output=max(told.output, received - told.reasoning))
+        return structs.replace(usage, output=max(usage.output, received - usage.reasoning))
 
     @property
     def problem(self) -> SupplierProblem | None:

@@ -36,14 +36,14 @@ _GO_ON = "[You were interrupted. Go on where you were.]"
 
 
 def open_conversation(
-    assignment: TurnRequest, kept: KeptTranscript, told: str = ""
+    assignment: TurnRequest, kept: KeptTranscript, notes: str = ""
 ) -> TurnTranscript:
-    """Return the messages of a turn up to its prompt; the model is ``told`` more beside it.
+    """Return the messages of a turn up to its prompt; ``notes`` are added beside it.
 
     A turn that a limit or a crash ended, and whose prompt is sent again, continues where it was.
     """
     if not kept.messages:
-        return build_initial_messages(assignment, told)
+        return build_initial_messages(assignment, notes)
     messages, prompt_at = kept.messages, kept.prompt
     if kept.model != name_model(assignment):
         prompt_at = len(tuple(_drop_thinking(messages[:prompt_at])))
@@ -55,7 +55,7 @@ def open_conversation(
     news = [] if kept.ended else [TextPart(_explain_end(assignment.history, kept.message))]
     if missed := _render_missed(assignment.missed):
         news.append(TextPart(missed))
-    news += [TextPart(told)] if told else []
+    news += [TextPart(notes)] if notes else []
     if results:  # beside the prompt, which is never left out, they would outlive their calls
         messages = (*messages, ModelMessage("user", tuple(results)))
     prompt = ModelMessage("user", (*news, *_render_prompt(assignment)))
@@ -67,14 +67,14 @@ def name_model(assignment: TurnRequest) -> str:
     return f"{assignment.supplier}/{assignment.model}"
 
 
-def build_initial_messages(assignment: TurnRequest, told: str = "") -> TurnTranscript:
+def build_initial_messages(assignment: TurnRequest, notes: str = "") -> TurnTranscript:
     """Return the messages of a chat of which nothing is kept: its history, and the prompt.
 
     Earlier tool uses become notes beside the prompt that led to them: as calls they would need
     the model's own ids, and as assistant text the model would start to write such notes.
     """
     messages = list(_merge_by_role(_iter_messages(assignment.history)))
-    news = (TextPart(told),) if told else ()
+    news = (TextPart(notes),) if notes else ()
     parts: tuple[MessagePart, ...] = (*news, *_render_prompt(assignment))
     if messages and messages[-1].role == "user":
         # That prompt was never answered: merge it into this one.
@@ -134,40 +134,40 @@ def _list_open_calls(messages: tuple[ModelMessage, ...]) -> list[ToolCall]:
 
 def _explain_end(history: Iterable[Message], after: int) -> str:
     """Describe the end of the turn of the prompt with this id."""
-    for said in history:
-        if said.id <= after:
+    for message in history:
+        if message.id <= after:
             continue
-        if said.role == "tool" and said.tool == "stop":
+        if message.role == "tool" and message.tool == "stop":
             return "[The person stopped the turn before. Ask what is wanted if it is not clear.]"
-        if said.role == "error":
-            return f"[The turn before failed: {said.text[:LONGEST_TOOL_NOTE]}]"
+        if message.role == "error":
+            return f"[The turn before failed: {message.text[:LONGEST_TOOL_NOTE]}]"
     return _UNEXPLAINED
 
 
 def _render_missed(missed: Iterable[Message]) -> str:
-    said = "\n\n".join(
+    texts = "\n\n".join(
         f"{'User' if one.role == 'user' else 'Assistant'}: {one.text}"
         for one in missed
         if one.role in ("user", "assistant")
     )[-LONGEST_NEWS:]
-    return f"[Said to and by other agents in this chat since:\n\n{said}]" if said else ""
+    return f"[Said to and by other agents in this chat since:\n\n{texts}]" if texts else ""
 
 
 def _iter_messages(history: Iterable[Message]) -> Iterator[tuple[Role, str]]:
     """Yield role and text, with notes on tools and errors on the user's side."""
     notes: list[str] = []
-    for said in history:
-        if said.role == "tool":
-            text = " ".join(said.text.split())
-            notes.append(f"{said.tool}: {text[:LONGEST_TOOL_NOTE]}")
+    for message in history:
+        if message.role == "tool":
+            text = " ".join(message.text.split())
+            notes.append(f"{message.tool}: {text[:LONGEST_TOOL_NOTE]}")
             continue
         if notes:
             yield "user", _render_notes(notes)
             notes = []
-        if said.role == "error":
-            yield "user", f"[The turn failed: {said.text[:LONGEST_TOOL_NOTE]}]"
-        elif said.text.strip():
-            yield said.role, said.text
+        if message.role == "error":
+            yield "user", f"[The turn failed: {message.text[:LONGEST_TOOL_NOTE]}]"
+        elif message.text.strip():
+            yield message.role, message.text
     if notes:
         yield "user", _render_notes(notes)
 

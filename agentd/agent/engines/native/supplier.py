@@ -157,7 +157,7 @@ class Recovery:
         return RateLimited(f"{self._access.name} limits its use: {problem.message}", until)
 
     def _explain(self, problem: SupplierError) -> str:  # noqa: PLR0911 - one for each kind
-        name, said = self._access.name, problem.message
+        name, detail = self._access.name, problem.message
         match problem.kind:
             case "authentication":
                 key = f"suppliers.{name}.key in config/models.yml"
@@ -166,20 +166,20 @@ class Recovery:
                     if self._access.key
                     else "requires a key, but none is set"
                 )
-                return f"{name} {what}: {said} The key is set by {key}."
+                return f"{name} {what}: {detail} The key is set by {key}."
             case "permission":
-                return f"{name} does not allow this with the key of suppliers.{name}.key: {said}"
+                return f"{name} does not allow this with the key of suppliers.{name}.key: {detail}"
             case "not_found":
-                return f"{name} does not know the model {self._model}, or its address: {said}"
+                return f"{name} does not know the model {self._model}, or its address: {detail}"
             case "quota":
-                return f"{name} refuses requests until it is paid: {said}"
+                return f"{name} refuses requests until it is paid: {detail}"
             case "context_too_long":
                 return (
-                    f"The conversation is too long for {self._model}, even when shortened: {said}"
+                    f"The conversation is too long for {self._model}, even when shortened: {detail}"
                 )
             case "content_refused":
-                return f"The content filter of {name} refuses the request: {said}"
+                return f"The content filter of {name} refuses the request: {detail}"
             case "broken" | "garbled" | "unusable_reply":
-                return f"The answer of {name} was incomplete or invalid: {said}"
+                return f"The answer of {name} was incomplete or invalid: {detail}"
             case _:
-                return f"{name} could not answer: {said}"
+                return f"{name} could not answer: {detail}"

@@ -155,21 +155,21 @@ def summarize_result(brought: ToolResult) -> str:
         return f"{brought}\n\n{sanitize(brought.markdown)}"
     if not isinstance(brought, CommandResult | BackgroundOutput) or not brought.output:
         return sanitize(str(brought))
-    said = sanitize(brought.output.strip("\n"))
-    if len(said) > LONGEST_OUTCOME:
+    text = sanitize(brought.output.strip("\n"))
+    if len(text) > LONGEST_OUTCOME:
         half = LONGEST_OUTCOME // 2
-        said = f"{said[:half]}\n…\n{said[-half:]}"
-    return f"{brought}\n{said}"
+        text = f"{text[:half]}\n…\n{text[-half:]}"
+    return f"{brought}\n{text}"
 
 
 def summarize_mcp_result(brought: RemoteResult) -> str:
     """Return a short outcome of an MCP server's tool, for the history."""
-    said = sanitize(brought.text.strip())
-    if len(said) > LONGEST_OUTCOME:
+    text = sanitize(brought.text.strip())
+    if len(text) > LONGEST_OUTCOME:
         half = LONGEST_OUTCOME // 2
-        said = f"{said[:half]}\n…\n{said[-half:]}"
+        text = f"{text[:half]}\n…\n{text[-half:]}"
     images = f"[{len(brought.images)} images]" if brought.images else ""
-    return "\n".join(filter(None, ("failed:" if brought.failed else "", said, images))) or "done"
+    return "\n".join(filter(None, ("failed:" if brought.failed else "", text, images))) or "done"
 
 
 def render_mcp_result(brought: RemoteResult) -> tuple[ContentPart, ...]:

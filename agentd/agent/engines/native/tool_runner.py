@@ -141,9 +141,9 @@ class ToolRunner:
         if verdict.ask or verdict.allowed:
             watch = _GrantingApprover(watch)
         came = await self._run_tool(use, job, watch, why, call)
-        said = "\n".join(part.text for part in came.content if isinstance(part, TextPart))
-        told = await job.hooks.after_tool(use, said, job.left, ok=came.ok)
-        notes = tuple(map(TextPart, (*verdict.context, *told)))
+        text = "\n".join(part.text for part in came.content if isinstance(part, TextPart))
+        hook_messages = await job.hooks.after_tool(use, text, job.left, ok=came.ok)
+        notes = tuple(map(TextPart, (*verdict.context, *hook_messages)))
         return structs.replace(came, content=(*came.content, *notes))
 
     async def _run_tool(
@@ -212,8 +212,8 @@ def _report(found: SubTaskReport) -> ToolOutcome:
     counted = f"{found.uses} uses of tools"
     short = f"{counted}\n\n{sanitize(found.reply[:_LONGEST_REPORT])}"
     if found.problem:
-        said = f"The helper did not come to its end: {found.problem}\nIts last words: {found.reply}"
-        return ToolOutcome(f"failed: {found.problem} {short}", (TextPart(said),), failed=True)
+        text = f"The helper did not come to its end: {found.problem}\nIts last words: {found.reply}"
+        return ToolOutcome(f"failed: {found.problem} {short}", (TextPart(text),), failed=True)
     return ToolOutcome(short, (TextPart(found.reply),), ok=True)
 
 

@@ -201,8 +201,8 @@ class NativeTurn:
         if self._corrections > MOST_CORRECTIONS:
             return False
         self.done = False
-        said = ModelMessage("user", (TextPart(f"{_DOES_NOT_FIT} {mismatch}]"),))
-        self.transcript = self.transcript.extend(said)
+        message = ModelMessage("user", (TextPart(f"{_DOES_NOT_FIT} {mismatch}]"),))
+        self.transcript = self.transcript.extend(message)
         return True
 
     @property
@@ -230,16 +230,16 @@ class NativeTurn:
         """Add a complete reply of the model."""
         self._steps += 1
         self._calibrate(draft.usage)
-        said = draft.build_message()
+        message = draft.build_message()
         self.last_reply = draft.text
         self.replied = self.replied or bool(draft.text.strip())
         is_paused = isinstance(draft.end, ReplyFinished) and draft.end.paused
-        if draft.calls or (is_paused and said.parts):
-            self.transcript = self.transcript.extend(said)
+        if draft.calls or (is_paused and message.parts):
+            self.transcript = self.transcript.extend(message)
         elif isinstance(draft.end, ReplyFinished) and draft.end.reason == "length":
             self._missteps += 1
             self.transcript = self.transcript.extend(
-                said, ModelMessage("user", (TextPart(_GO_ON),))
+                message, ModelMessage("user", (TextPart(_GO_ON),))
             )
         else:
             self.done = True
@@ -247,16 +247,18 @@ class NativeTurn:
 
     def keep_words(self, draft: ReplyBuilder) -> None:
         """Keep what a reply said that calls no tools, or that was cut off; never thinking alone."""
-        said = draft.build_message() if self.done else ModelMessage("assistant", ())
+        message = draft.build_message() if self.done else ModelMessage("assistant", ())
         if draft.text.strip():
-            parts = said.parts or (TextPart(draft.text),)
+            parts = message.parts or (TextPart(draft.text),)
             self.transcript = self.transcript.extend(ModelMessage("assistant", parts))
 
     @property
     def last_words(self) -> str:
         """The text of the model's last message."""
-        said = next((one for one in reversed(self.transcript.messages) if one.role != "user"), None)
-        parts = said.parts if said else ()
+        message = next(
+            (one for one in reversed(self.transcript.messages) if one.role != "user"), None
+        )
+        parts = message.parts if message else ()
         return "\n".join(part.text for part in parts if isinstance(part, TextPart))
 
     def go_on(self, why: str) -> None:

@@ -216,8 +216,8 @@ def render_command_result(use: RunCommand, ended: CommandResult) -> str:
     else:
         end = "succeeded" if ended.code == 0 else f"failed with exit code {ended.code}"
     output = ended.output.strip("\n")
-    said = f":\n\n{render_code_block(output)}" if output else ", without output."
-    return f"{render_code(use.command)} {end}{said}"
+    output_text = f":\n\n{render_code_block(output)}" if output else ", without output."
+    return f"{render_code(use.command)} {end}{output_text}"
 
 
 def render_description(

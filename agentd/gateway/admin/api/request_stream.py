@@ -109,16 +109,16 @@ class RequestStreamEndpoint:
     ) -> AsyncGenerator[bytes, None]:
         """Yield what is recorded as it comes, and something every ``KEEP_ALIVE_SECONDS``."""
         now = asyncio.get_running_loop().time
-        told, due = tail.cursor, now() + KEEP_ALIVE_SECONDS
+        sent_cursor, due = tail.cursor, now() + KEEP_ALIVE_SECONDS
         while not follower.ended:
             is_over = bool(wanted.until) and self._clock.now() >= wanted.until
             batch, encoded = await asyncio.to_thread(_read, tail, wanted)
             if encoded:
-                told = batch.entries[-1][0]
+                sent_cursor = batch.entries[-1][0]
                 yield encoded
-            if now() >= due or (batch.cursor != told and not batch.is_last):
-                yield _COMMENT if batch.cursor == told else sse.encode_id(batch.cursor)
-                told, due = batch.cursor, now() + KEEP_ALIVE_SECONDS
+            if now() >= due or (batch.cursor != sent_cursor and not batch.is_last):
+                yield _COMMENT if batch.cursor == sent_cursor else sse.encode_id(batch.cursor)
+                sent_cursor, due = batch.cursor, now() + KEEP_ALIVE_SECONDS
             if batch.is_last and is_over:
                 return
             if batch.is_last and await follower.wait(max(due - now(), 0)):

@@ -335,9 +335,15 @@ class _ContentParser:
             raise BadRequest(
                 f"The function response {declared.id or declared.name!r} matches no function call"
             )
-        said = declared.response or {}
-        failed = "error" in said
-        value = said["error"] if failed else said["output"] if set(said) == {"output"} else said
+        response = declared.response or {}
+        failed = "error" in response
+        value = (
+            response["error"]
+            if failed
+            else response["output"]
+            if set(response) == {"output"}
+            else response
+        )
         words = value if isinstance(value, str) else msgspec.json.encode(value).decode()
         pictures = [_parse_blob(piece.inline_data) for piece in declared.parts or ()]
         return ToolResult(call.id, (TextPart(words), *pictures), is_error=failed)

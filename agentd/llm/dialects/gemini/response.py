@@ -79,10 +79,10 @@ def render_response(
             if block.pieces:
                 parts.append({"text": block.text, "thought": True})
             continue
-        said: dict[str, object] = {"text": block.text}
+        part: dict[str, object] = {"text": block.text}
         if block.kind != "text":
-            said = _render_whole(block)
-        parts.append({**said, "thoughtSignature": seal} if seal else said)
+            part = _render_whole(block)
+        parts.append({**part, "thoughtSignature": seal} if seal else part)
         seal = ""
     if seal:
         parts.append({"text": "", "thoughtSignature": seal})

@@ -174,7 +174,9 @@ def _encode_contents(messages: Iterable[ModelMessage], *, sealed: bool) -> list[
     found: list[dict[str, object]] = []
     for message in normalize_messages(messages, takes_back_images=True):
         if message.role == "user":
-            parts = [said for part in message.parts for said in _encode_user_part(part, names)]
+            parts = [
+                encoded for part in message.parts for encoded in _encode_user_part(part, names)
+            ]
         else:
             names |= {part.id: part.name for part in message.parts if isinstance(part, ToolCall)}
             parts = _encode_model_parts(message.parts, sealed=sealed)
@@ -219,22 +221,22 @@ def _encode_model_parts(parts: Iterable[MessagePart], *, sealed: bool) -> list[d
     found: list[dict[str, object]] = []
     seal, unsealed = "", sealed
     for part in parts:
-        said: dict[str, object]
+        encoded: dict[str, object]
         match part:
             case Thinking("gemini"):
                 seal = part.signature or seal
                 continue
             case TextPart(words):
-                said = {"text": words}
+                encoded = {"text": words}
             case ToolCall():
                 call = {"id": part.id, "name": part.name, "args": encode_arguments(part)}
-                said = {"functionCall": call}
+                encoded = {"functionCall": call}
                 seal, unsealed = seal or (_UNSEALED if unsealed else ""), False
             case ImagePart():
-                said = _encode_attachment(part)
+                encoded = _encode_attachment(part)
             case _:
                 continue
-        found.append({**said, "thoughtSignature": seal} if seal else said)
+        found.append({**encoded, "thoughtSignature": seal} if seal else encoded)
         seal = ""
     return [*found, {"text": "", "thoughtSignature": seal}] if seal else found
 

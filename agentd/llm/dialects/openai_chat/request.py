@@ -334,9 +334,9 @@ def parse_request(body: bytes) -> Conversation:
         if isinstance(message, _System | _Developer)
         for text in _iter_texts(message.content)
     ]
-    said = (_parse_message(message) for message in request.messages)
+    messages = (_parse_message(message) for message in request.messages)
     return Conversation(
-        messages=merge_adjacent(message for message in said if message),
+        messages=merge_adjacent(message for message in messages if message),
         system=join_paragraphs(system),
         tools=select_tools(
             map(_parse_tool, request.tools or ()), _get_allowed_names(request.tool_choice)

@@ -203,8 +203,8 @@ def _encode_attachment(shown: ImagePart | DocumentPart) -> dict[str, object]:
 
 def _encode_assistant_message(message: ModelMessage, *, thinking: bool) -> dict[str, object]:
     parts = message.parts
-    said = "".join(part.text for part in parts if isinstance(part, TextPart))
-    found: dict[str, object] = {"role": "assistant", "content": said or None}
+    text = "".join(part.text for part in parts if isinstance(part, TextPart))
+    found: dict[str, object] = {"role": "assistant", "content": text or None}
     ours = [part for part in parts if isinstance(part, Thinking) and part.dialect == "openai-chat"]
     if thinking and ours:
         found["reasoning_content"] = "".join(part.text for part in ours)

@@ -351,12 +351,14 @@ def rewrite_for_passthrough(body: bytes, model: str) -> bytes:
 def parse_request(body: bytes) -> Conversation:
     """Do as ``CallerDialect.parse_request``."""
     request = decode_strict(body, _Request, RULES)
-    said = [*_parse_input(request.input)]
+    entries = [*_parse_input(request.input)]
     words = request.text or _TextSettings()
     return Conversation(
-        messages=merge_adjacent(message for message in said if isinstance(message, ModelMessage)),
+        messages=merge_adjacent(
+            message for message in entries if isinstance(message, ModelMessage)
+        ),
         system=join_paragraphs(
-            (request.instructions or "", *(entry for entry in said if isinstance(entry, str)))
+            (request.instructions or "", *(entry for entry in entries if isinstance(entry, str)))
         ),
         tools=select_tools(
             _parse_tools(request.tools or ()), _get_allowed_names(request.tool_choice)

@@ -46,7 +46,7 @@ class _Item(Struct, frozen=True):
     """The position at which the item grows."""
     beside: dict[str, object] = {}
     """The further fields of each delta."""
-    said: str = "text"
+    text_field: str = "text"
     """The field that holds all of it in the end."""
 
 
@@ -56,11 +56,11 @@ _ITEMS: dict[BlockKind, _Item] = {
         "rs", "reasoning_summary_text", "reasoning_summary_part", {"summary_index": 0}
     ),
     "image": _Item("ig", ""),
-    "call": _Item("fc", "function_call_arguments", said="arguments"),
+    "call": _Item("fc", "function_call_arguments", text_field="arguments"),
 }
 
 
-_FREEFORM = _Item("ctc", "custom_tool_call_input", said="input")
+_FREEFORM = _Item("ctc", "custom_tool_call_input", text_field="input")
 """The item of a call whose arguments are bare text."""
 
 
@@ -116,8 +116,8 @@ class ResponsesStreamWriter(BlockWriter):
             if rest:
                 data = self._render_event(f"{kind.growth}.delta", {**place, "delta": rest})
         if block.pieces:
-            said = {**place, kind.said: words, **kind.beside}
-            data += self._render_event(f"{kind.growth}.done", said)
+            done_fields = {**place, kind.text_field: words, **kind.beside}
+            data += self._render_event(f"{kind.growth}.done", done_fields)
             if kind.part:
                 part = {**place, "part": _render_part(block.kind, words)}
                 data += self._render_event(f"{kind.part}.done", part)

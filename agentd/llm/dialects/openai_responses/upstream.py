@@ -234,8 +234,8 @@ def _encode_message(message: ModelMessage, freeform: Container[str]) -> Iterator
             case SupplierItem("openai-responses"):
                 yield msgspec.Raw(part.data.encode())
             case TextPart(words) if message.role == "assistant":
-                said = {"type": "output_text", "text": words}
-                yield {"type": "message", "role": "assistant", "content": [said]}
+                text_part = {"type": "output_text", "text": words}
+                yield {"type": "message", "role": "assistant", "content": [text_part]}
             case TextPart() | ImagePart() | DocumentPart():
                 content.append(_encode_content(part))
     if content:
@@ -266,8 +266,8 @@ def _encode_output(result: ToolResult) -> object:
     shown = [part for part in result.content if not isinstance(part, TextPart)]
     if not shown:
         return render_result(result)
-    said = render_result(result)
-    words: list[ContentPart] = [TextPart(said)] if said else []
+    text = render_result(result)
+    words: list[ContentPart] = [TextPart(text)] if text else []
     return [_encode_content(part) for part in [*words, *shown]]
 
 
