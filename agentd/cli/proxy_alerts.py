@@ -1,4 +1,4 @@
-"""``agentd proxy alert``: what the gateway alerts of, and who is told."""
+"""``agentd proxy alert``: the gateway's alerts, and who is notified."""
 
 import argparse
 import json
@@ -18,7 +18,7 @@ from agentd.storage import document
 EXAMPLES = """\
 examples:
   agentd proxy alert list                    what holds now, and the last alerts
-  agentd proxy alert targets                 who is told of them
+  agentd proxy alert targets                 who is notified
   agentd proxy alert add ops --address-file hook.url --secret-file hook.secret \\
       --alert channel_down --alert limit_hit
                                              a signed webhook; the files have one line each
@@ -36,14 +36,14 @@ _TARGETS = "/api/agent/alert-targets"
 
 def add_parser(parts: Subcommands) -> None:
     """Register the command with argparse."""
-    description = "list alerts, and manage who is told of them"
+    description = "list alerts, and manage who is notified"
     parser = parts.add_parser(
         "alert", help=description, description=to_sentence(description), epilog=EXAMPLES
     )
     verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
     listing = _add_verb(verbs, "list", "show what holds now, and the last alerts", _list)
     listing.add_argument("--limit", type=int, default=20, help="at most so many; default: 20")
-    _add_verb(verbs, "targets", "list who is told of alerts", _list_targets)
+    _add_verb(verbs, "targets", "list who is notified of alerts", _list_targets)
     _add_fields(_add_verb(verbs, "add", "add a target of alerts", _add, named=True))
     _add_verb(verbs, "test", "send a test message to a target", _test, named=True)
     _add_verb(verbs, "enable", "tell a target again", _make_switch("enable"), named=True)
@@ -108,7 +108,7 @@ def _list(client: Client, args: argparse.Namespace) -> int:
     if rows:
         print_table([("AT", "KIND", "STATE", "TOLD", "TEXT"), *rows])
     if not found["watched"]:
-        print("nobody is told: agentd proxy alert add NAME ...", file=sys.stderr)
+        print("nobody is notified: agentd proxy alert add NAME ...", file=sys.stderr)
     return 0
 
 
@@ -153,7 +153,7 @@ def _add(client: Client, args: argparse.Namespace) -> int:
 
 def _test(client: Client, args: argparse.Namespace) -> int:
     result = client.request("POST", f"{_TARGETS}/{quote(args.name, safe='')}/test")
-    outcome = "is told" if result["ok"] else "is not told"
+    outcome = "was notified" if result["ok"] else "could not be notified"
     answer = " ".join(str(part) for part in (result["status"], result["answer"]) if part)
     text = excerpt(f"target {args.name} {outcome}: {answer}")
     print_result(text, result, as_json=args.json)

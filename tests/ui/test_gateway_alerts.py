@@ -1,4 +1,4 @@
-"""The alerts in a browser: a target is made, tested and edited, and what it was told is shown."""
+"""The alerts in a browser: a target is made, tested and edited, and what it was sent is shown."""
 
 from collections.abc import Iterator
 
@@ -35,7 +35,7 @@ def test_a_target_is_made_tested_and_told_of_a_failing_channel(
     gus: Person, gateway: GatewaySite, receiver: AlertReceiver
 ) -> None:
     page = gus.open("/gateway/alerts")
-    expect(page.get_by_text("Nobody is told")).to_be_visible()
+    expect(page.get_by_text("No alert targets")).to_be_visible()
     page.get_by_role("button", name="Add a target").first.click()
     dialog = page.get_by_role("dialog")
     find_field(page, "name").fill("ops")
@@ -77,4 +77,4 @@ def test_a_target_is_edited_disabled_and_deleted(
     page.get_by_role("button", name="Actions for ops").click()
     page.get_by_role("menuitem", name="Delete").click()
     page.get_by_role("dialog").get_by_role("button", name="Delete").click()
-    expect(page.get_by_text("Nobody is told")).to_be_visible()
+    expect(page.get_by_text("No alert targets")).to_be_visible()

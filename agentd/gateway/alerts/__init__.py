@@ -1,1 +1,1 @@
-"""Alerts of the gateway: what is wrong, and to whom it is told."""
+"""Alerts of the gateway: what is wrong, and who is notified."""

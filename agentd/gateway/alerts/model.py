@@ -45,7 +45,7 @@ class AlertTopic(NamedTuple):
 
 
 class AlertTarget(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Somebody who is told of alerts, as ``alerts.yml`` has it."""
+    """A target that is notified of alerts, as ``alerts.yml`` has it."""
 
     name: Annotated[
         str,
@@ -70,11 +70,11 @@ class AlertTarget(Struct, frozen=True, kw_only=True, omit_defaults=True):
     alerts: tuple[AlertKind, ...] = ()
     """The alerts that it receives; empty: all."""
     resolved: bool = True
-    """True if it is also told when an alert is over."""
+    """True if it is also notified when an alert is over."""
     min_interval: Annotated[float, Meta(ge=0, le=MAX_INTERVAL)] = 60.0
     """The least seconds between two messages about the same thing; only the last is sent then."""
     enabled: bool = True
-    """True if it is told anything."""
+    """True if it is notified of anything."""
     local: bool = False
     """True if the address may be one of this machine or its network."""
 

@@ -2,11 +2,11 @@
 
 Channels, secrets and limits are seen as requests are recorded; the rest, and the end of what no
 request ends, is looked at every ``POLL_SECONDS``. All of it comes from memory. While nobody is to
-be told, nothing is looked at.
+be notified, nothing is looked at.
 
-A soft limit is told by its event. One that was passed before, when the daemon was killed before the
-alert was on disk, or that was set below what is spent, is told when the daemon starts or the file
-is read: what fires is kept on disk, so nothing is told twice in its period.
+A soft limit is reported by its event. One that was passed before (the daemon was killed before the
+alert was on disk, or the limit was set below what is spent) is reported when the daemon starts or
+the file is read: what fires is kept on disk, so nothing is reported twice in its period.
 """
 
 import asyncio
@@ -139,7 +139,7 @@ class AlertMonitor:
         try:
             passed = await self._gateway.list_passed_soft_limits() if files else ()
         except AgentdError as error:
-            log.error("soft limits that were passed before are not told yet: %s", error.message)
+            log.error("soft limits that were passed before are not reported yet: %s", error.message)
             return
         for reached in passed:
             self._begin_budget_limit("limit_near", reached)

@@ -77,7 +77,7 @@ class AlertSender:
 
 
 async def _read_answer(response: UpstreamResponse) -> str:
-    """Return the body as text; where it redirects to is told instead of following it."""
+    """Return the body as text; a redirect is described, not followed."""
     if 300 <= response.status < 400:
         return "a redirect, which is not followed: use the address that it leads to"
     return (await response.read(MAX_ANSWER_BYTES)).decode("utf-8", "replace")

@@ -72,7 +72,7 @@ class AlertService:
 
     @property
     def is_active(self) -> bool:
-        """True if anybody is told of anything; else nothing is observed."""
+        """True if anybody is notified of anything; else nothing is observed."""
         return self._is_active
 
     @property

@@ -41,14 +41,14 @@ class FiringTopic(Struct, frozen=True, omit_defaults=True):
 
 
 class AlertChange(Struct, frozen=True):
-    """A change that is to be told."""
+    """A change to be sent."""
 
     topic: AlertTopic
     state: AlertState
     since: Timestamp = ""
     """Of a resolved one: when it fired."""
     missed: int = 0
-    """Of an event: those that were only counted since the last that was told."""
+    """Of an event: those that were only counted since the last that was sent."""
 
 
 class FiringTopics:
@@ -83,7 +83,7 @@ class FiringTopics:
         return AlertChange(topic, "resolved", since=known.since) if known else None
 
     def forget(self, topic: AlertTopic) -> bool:
-        """Drop a topic of which no end is told; return whether it fired."""
+        """Drop a topic whose end is not sent; return whether it fired."""
         return self._by_topic.pop(topic, None) is not None
 
     def note_event(self, topic: AlertTopic, now: Timestamp, text: str = "") -> AlertChange | None:

@@ -39,7 +39,9 @@ class AlertFile:
         try:
             return msgspec.json.decode(decode_checksummed(found.data), type=AlertsJson)
         except (ChecksumMismatch, msgspec.DecodeError, UnicodeDecodeError) as error:
-            what = f"is damaged ({error}): restore it, or delete it and what is in it is not told"
+            what = (
+                f"is damaged ({error}): restore it, or delete it and the alerts in it are not sent"
+            )
             raise ConfigError([ConfigProblem(self._path, 0, what)]) from error
 
     def save(self, content: AlertsJson) -> None:

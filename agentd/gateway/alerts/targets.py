@@ -1,4 +1,4 @@
-"""``alerts.yml`` of the configuration folder: who is told of alerts.
+"""``alerts.yml`` of the configuration folder: who is notified of alerts.
 
 It is written by hand, and by the API, which leaves the comments as they are. It holds secrets, so
 nobody else may read it. What is shown of an address is its host: paths hold tokens, too.
@@ -214,7 +214,7 @@ def _validate(content: AlertsYml) -> Iterator[tuple[tuple[str | int, ...], str]]
         for field, what in _find_faults(target):
             yield ("targets", number, field), what
     if len(targets) > MAX_TARGETS:
-        yield ("targets",), f"there are {len(targets)}; at most {MAX_TARGETS} are told"
+        yield ("targets",), f"there are {len(targets)}; at most {MAX_TARGETS} are notified"
 
 
 def _find_faults(target: AlertTarget) -> Iterator[tuple[str, str]]:

@@ -195,7 +195,7 @@ class _NovitaReply(Struct):
 
 
 async def _read_novita(ask: Ask) -> Balance:
-    """Read the balance, which is told in 1/10000 USD.
+    """Read the balance, which is given in 1/10000 USD.
 
     Source: https://novita.ai/docs/api-reference/basic-get-user-balance
     """

@@ -1,6 +1,6 @@
 """The users and the tokens of a new-api instance: rows of ``GET /api/user/`` or ``/api/token/``.
 
-A user's quota becomes a budget of an owner. Tokens are not moved: what makes each anew is told.
+A user's quota becomes a budget of an owner. Tokens are not moved: how to make each again is listed.
 """
 
 from collections.abc import Iterator

@@ -76,7 +76,7 @@ class ExportSettings(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class TracingSettings(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The OpenTelemetry collector that is told of each request and of each attempt."""
+    """The OpenTelemetry collector that receives a span of each request and of each attempt."""
 
     endpoint: SupplierUrl | None = None
     """URL of its OTLP receiver over HTTP, such as ``http://127.0.0.1:4318``; ``null``: that of the

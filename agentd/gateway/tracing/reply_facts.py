@@ -27,7 +27,7 @@ class ReplyFacts:
 
     def __init__(self) -> None:
         self.model = ""
-        """The model that answered; empty: not told."""
+        """The model that answered; empty: not stated."""
         self.finish_reasons: list[str] = []
         """Why each reply ended, in the dialect's own words."""
         self._stream: SseReader | None = SseReader(MAX_EVENT)

@@ -43,9 +43,9 @@ class OfferedModel(Struct, frozen=True, kw_only=True):
     title: str = ""
     """The name for people; empty: none, or the same."""
     context: int | None = None
-    """Maximum tokens of a conversation; None: not told."""
+    """Maximum tokens of a conversation; None: not stated."""
     max_output: int | None = None
-    """Maximum tokens of a reply; None: not told."""
+    """Maximum tokens of a reply; None: not stated."""
 
 
 class OfferedModels(Struct, frozen=True):

@@ -217,7 +217,7 @@ function buildBanner() {
 function buildAnnouncer() {
   const region = el("div", { class: "hidden announcer", role: "status", "aria-live": "polite" });
   /** What was told last, or was so at the start. @type {Map<number, string>} */
-  const told = new Map();
+  const announced = new Map();
   /** What is to be told of the chats that stand otherwise by now. @type {Map<number, string>} */
   const coming = new Map();
   let isRead = false;
@@ -225,8 +225,8 @@ function buildAnnouncer() {
   let timer;
   const tell = () => {
     const words = [...coming].flatMap(([chatId, standing]) => {
-      const isNew = !told.has(chatId);
-      told.set(chatId, standing);
+      const isNew = !announced.has(chatId);
+      announced.set(chatId, standing);
       const [word] = standing.split("#");
       const name = chats.peek().get(chatId)?.title;
       return word && name !== undefined && (!isNew || word === "Needs you") ? [`${word}: ${name}`] : [];
@@ -239,10 +239,10 @@ function buildAnnouncer() {
     if (loading.peek() !== "ready") return;
     for (const chatId of chatIds) {
       const standing = standingOf(chatId);
-      if (standing === null || standing === told.get(chatId)) {
+      if (standing === null || standing === announced.get(chatId)) {
         coming.delete(chatId);
       } else if (!isRead) {
-        told.set(chatId, standing);
+        announced.set(chatId, standing);
       } else if (standing !== coming.get(chatId)) {
         coming.set(chatId, standing);
         clearTimeout(timer);

@@ -134,7 +134,7 @@ class RaisedAlerts(Protocol):
 
     @property
     def is_active(self) -> bool:
-        """True if anybody is told of anything."""
+        """True if anybody is notified of anything."""
         ...
 
     def send_test(self, target: AlertTarget) -> Awaitable[SendResult]:
@@ -289,7 +289,7 @@ _DOCS = ResourceDocs(
     path="/api/agent/alert-targets/{name}",
     types=AlertTargetEndpoints.types,
     noun="alert_target",
-    list="List who is told of alerts, by name; addresses and secrets are masked.",
+    list="List who is notified of alerts, by name; addresses and secrets are masked.",
     create="Create a target of alerts: a webhook as of Standard Webhooks, which is signed; Slack or"
     " Discord; plain text, as ntfy takes; or Telegram, by a bot of this daemon.",
     create_example={
@@ -302,9 +302,9 @@ _DOCS = ResourceDocs(
     change="Change a target: absent fields stay, null resets to the default. A masked value stands"
     " for the stored one; with another address the secret must be sent, too.",
     change_example={"minInterval": 300},
-    delete="Delete a target; what it was not told yet is skipped.",
+    delete="Delete a target; alerts that it has not received yet are skipped.",
     enable="Enable a target.",
-    disable="Disable a target: it is told nothing, and what it was not told yet is skipped.",
+    disable="Disable a target: it is sent nothing; alerts not yet received are skipped.",
 )
 
 

@@ -115,12 +115,12 @@ CONCEPTS = (
     Concept(
         "alert",
         "A condition of the gateway, such as a channel that is down, or an event, such as a secret"
-        " in a request. It is told once when it begins (firing) and once when it ends (resolved).",
+        " in a request. It is sent once when it begins (firing) and once when it ends (resolved).",
     ),
     Concept(
         "alert target",
-        "Who is told of alerts, such as a signed webhook. Each alert is delivered at least once,"
-        " always under the same id.",
+        "Who is notified of alerts, such as a signed webhook. Each alert is delivered at least"
+        " once, always under the same id.",
     ),
     Concept(
         "tracing",

@@ -304,7 +304,7 @@ def routes(endpoints: ImportEndpoints) -> tuple[Route, ...]:
             "/api/agent/import/file",
             endpoint=endpoints.add_file,
             summary="Create what the configuration of a LiteLLM proxy or of new-api becomes here,"
-            " as one change: what exists stays as it is, and what cannot be taken is told."
+            " as one change: what exists stays as it is, and what cannot be taken is listed."
             " Variables such as os.environ/NAME are not looked up: their channels are created"
             " disabled.",
             operation_id="import_file",

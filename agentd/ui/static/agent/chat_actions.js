@@ -8,14 +8,14 @@ import { changeChat, chats, dropChat, onChatsChange, putChat } from "./chats.js"
 import { labelItems } from "./labels.js";
 import { pins, setPinned } from "./me.js";
 
-/** Titles that the daemon has not answered yet, and what it told last. @type {Map<number, { title: string, told: string }>} */
+/** Titles that the daemon has not answered yet, and what it sent last. @type {Map<number, { title: string, saved: string }>} */
 const titles = new Map();
 
 onChatsChange((chatIds) => {
   for (const chatId of chatIds) {
-    const [ours, told] = [titles.get(chatId), chats.peek().get(chatId)?.title];
-    if (!ours || told === undefined || told === ours.title) continue;
-    ours.told = told;
+    const [ours, saved] = [titles.get(chatId), chats.peek().get(chatId)?.title];
+    if (!ours || saved === undefined || saved === ours.title) continue;
+    ours.saved = saved;
     changeChat(chatId, ours);
   }
 });
@@ -54,7 +54,7 @@ async function rename(chatId, title) {
  * @param {string} title
  */
 async function setTitle(chatId, title) {
-  const ours = { title, told: titles.get(chatId)?.told ?? chats.peek().get(chatId)?.title ?? title };
+  const ours = { title, saved: titles.get(chatId)?.saved ?? chats.peek().get(chatId)?.title ?? title };
   titles.set(chatId, ours);
   changeChat(chatId, { title });
   const isLast = () => titles.get(chatId) === ours && titles.delete(chatId);
@@ -63,7 +63,7 @@ async function setTitle(chatId, title) {
     isLast();
     putChat(answer);
   } catch (error) {
-    if (isLast()) changeChat(chatId, { title: ours.told });
+    if (isLast()) changeChat(chatId, { title: ours.saved });
     toastError(error, () => void setTitle(chatId, title));
   }
 }

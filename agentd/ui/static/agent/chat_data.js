@@ -64,12 +64,12 @@ export function followChat(chatId, { isAtEnd, keepPlace }) {
     try {
       await events.read(() => Promise.all([
         get(path), page(around ? { after: Math.max(0, around - 10), limit: PAGE } : { limit: PAGE }), get(`/api/MessageQueue/${chatId}`),
-      ]), ([told, shown, waiting]) => {
+      ]), ([answer, shown, waiting]) => {
         if (ours < taken) return; // others were asked for since
         taken = ours;
         growing.value = NONE;
         settled = 0;
-        takeWork(told);
+        takeWork(answer);
         messages.value = shown.messages;
         earlier.value = shown.earlier;
         later.value = shown.later;
@@ -83,11 +83,11 @@ export function followChat(chatId, { isAtEnd, keepPlace }) {
     }
   }
 
-  /** @param {Work} told */
-  function takeWork(told) {
-    work.value = told;
-    const reply = told.runningReply;
-    if (!told.turn) growing.value = NONE;
+  /** @param {Work} answer */
+  function takeWork(answer) {
+    work.value = answer;
+    const reply = answer.runningReply;
+    if (!answer.turn) growing.value = NONE;
     else if (reply && (reply.turn !== growing.peek().turn || reply.number > growing.peek().number)) {
       growing.value = reply;
       settled = 0;

@@ -16,17 +16,17 @@ export function chatSettings(chat) {
   const path = `/api/chat/${chat.chatId}/settings`;
   const unanswered = /** @type {typeof unansweredChanges<Settings | undefined>} */ (unansweredChanges)(path);
 
-  /** @param {Settings} told */
-  function take(told) {
+  /** @param {Settings} settings */
+  function take(settings) {
     const work = chat.work.peek();
-    if (work) chat.work.value = { ...work, settings: told };
+    if (work) chat.work.value = { ...work, settings };
     void chat.refresh(); // what is being read now may be older
   }
 
   /** @param {Partial<Settings>} changes */
   async function change(changes) {
     try {
-      await unanswered.send((told) => told && { ...told, ...changes }, () => put(path, changes), take);
+      await unanswered.send((settings) => settings && { ...settings, ...changes }, () => put(path, changes), take);
       return true;
     } catch (error) {
       toastError(error, () => void change(changes));

@@ -120,13 +120,13 @@ export function readChat(chatId) {
 
 /**
  * Apply the daemon's data of a chat.
- * @param {Partial<Chat> & { chatId: number }} told
+ * @param {Partial<Chat> & { chatId: number }} update
  */
-export function putChat(told) {
-  const known = chats.peek().get(told.chatId);
-  const merged = { waiting: 0, problem: "", state: "created", ...known, ...told };
-  chats.value = new Map(chats.peek()).set(told.chatId, /** @type {Chat} */ (merged));
-  tellChanged([told.chatId]);
+export function putChat(update) {
+  const known = chats.peek().get(update.chatId);
+  const merged = { waiting: 0, problem: "", state: "created", ...known, ...update };
+  chats.value = new Map(chats.peek()).set(update.chatId, /** @type {Chat} */ (merged));
+  tellChanged([update.chatId]);
 }
 
 /**

@@ -16,8 +16,8 @@ export const seen = signal(/** @type {Record<string, number> | null} */ (null));
 export const pins = signal(/** @type {readonly number[]} */ ([]));
 
 /** The pins as they were told. */
-let told = pins.peek();
-/** Changes of pins that are on their way, shown over those. @type {((pins: typeof told) => typeof told)[]} */
+let saved = pins.peek();
+/** Changes of pins that are on their way, shown over those. @type {((pins: typeof saved) => typeof saved)[]} */
 let pinning = [];
 /** So many choices of a look are on their way: until they are answered, no look that is told replaces them. */
 let choosing = 0;
@@ -53,14 +53,14 @@ export function takeMe(me) {
 
 /** @param {{ pins: readonly number[], look: Record<string, string> }} me */
 function takePinsAndLook({ pins: kept, look }) {
-  told = kept;
+  saved = kept;
   showPins();
   const chosen = look["theme"] === SYSTEM ? "" : look["theme"];
   if (!choosing && (chosen === "" || chosen === "light" || chosen === "dark") && chosen !== theme.peek()) setTheme(chosen);
 }
 
 function showPins() {
-  pins.value = pinning.reduce((all, change) => change(all), told);
+  pins.value = pinning.reduce((all, change) => change(all), saved);
 }
 
 live.on("meUpdate", (me) => {
@@ -105,12 +105,12 @@ async function save() {
  * @param {boolean} pinned
  */
 export async function setPinned(chatId, pinned) {
-  const change = (/** @type {typeof told} */ all) => [...all.filter((one) => one !== chatId), ...(pinned ? [chatId] : [])];
+  const change = (/** @type {typeof saved} */ all) => [...all.filter((one) => one !== chatId), ...(pinned ? [chatId] : [])];
   pinning.push(change);
   showPins();
   try {
     await sendInOrder("pins", () => put("/api/me", pinned ? { pin: [chatId] } : { unpin: [chatId] }));
-    told = change(told);
+    saved = change(saved);
   } catch (error) {
     toastError(error, () => void setPinned(chatId, pinned));
   }

@@ -33,8 +33,8 @@ function makeList(chatId) {
   async function load() {
     const read = ++reads;
     try {
-      const told = await get(path);
-      if (read === reads) processes.value = told.processes; // else a later one tells what is newer
+      const answer = await get(path);
+      if (read === reads) processes.value = answer.processes; // else a later one tells what is newer
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
     }

@@ -127,8 +127,8 @@ function runState(run) {
  * @param {Schedule} one
  */
 function details(one) {
-  const runs = loaded(() => get(`${at(one)}/runs`), (/** @type {{ runs: Run[] }} */ told) => (told.runs.length
-    ? el("ul", { class: "runs", "aria-label": `Runs of ${one.name}` }, told.runs.map(runRow))
+  const runs = loaded(() => get(`${at(one)}/runs`), (/** @type {{ runs: Run[] }} */ answer) => (answer.runs.length
+    ? el("ul", { class: "runs", "aria-label": `Runs of ${one.name}` }, answer.runs.map(runRow))
     : el("p", { class: "none" }, "It has not run so far.")));
   follow(["schedulesUpdate"], () => void runs.reload());
   return el("div", { class: "details" },

@@ -11,17 +11,17 @@ import { signal } from "./signals.js";
  * @param {unknown} thing
  */
 export function unansweredChanges(thing) {
-  const changes = signal(/** @type {readonly ((told: T) => T)[]} */ ([]));
+  const changes = signal(/** @type {readonly ((state: T) => T)[]} */ ([]));
   return {
     /**
      * What is told, with the changes.
-     * @param {T} told
+     * @param {T} state
      */
-    over: (told) => changes.value.reduce((shown, change) => change(shown), told),
+    over: (state) => changes.value.reduce((shown, change) => change(shown), state),
     /**
      * Show a change, and send it.
      * @template A
-     * @param {(told: T) => T} change
+     * @param {(state: T) => T} change
      * @param {() => Promise<A>} request
      * @param {(answer: A) => void} take takes up the answer, while the change is still shown
      */

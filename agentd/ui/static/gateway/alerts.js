@@ -1,4 +1,4 @@
-/** The alerts: what is wrong with the gateway now, who is told of it, and what was told of late. */
+/** The alerts: what is wrong with the gateway now, who is notified, and the recent alerts. */
 
 import { get, post } from "../core/api.js";
 import { dot, el, icon } from "../core/el.js";
@@ -54,8 +54,8 @@ const FIELDS = [
 export const page = forAdministrators("Alerts", () => {
   const list = resourceList({
     resource: "alert-targets", noun: "targets", events: EVENTS, row: targetRow,
-    empty: () => emptyState("warning", "Nobody is told",
-      "A target is told when a channel fails, a limit is reached or a secret is found. Until there is one, nothing is watched.",
+    empty: () => emptyState("warning", "No alert targets",
+      "A target is notified when a channel fails, a limit is reached or a secret is found. Until there is one, nothing is watched.",
       el("button", { class: "btn main", changes: "administrator", onclick: () => void create() }, icon("plus"), "Add a target")),
   });
   const tests = signal(/** @type {Record<string, import("../api.d.ts").AlertTestView>} */ ({}));
@@ -82,10 +82,10 @@ export const page = forAdministrators("Alerts", () => {
           firing.length ? card({ title: "Now" }, el("ul", { class: "rows" }, firing.map(firingRow))) : null))),
       card({
         title: "Targets",
-        text: "Who is told. Each alert is sent until the target accepts it. They are in alerts.yml; " +
+        text: "Who is notified. Each alert is sent until the target accepts it. They are in alerts.yml; " +
           "from when on there is an alert is in Settings.",
       }, list.node),
-      card({ title: "Recent alerts", text: "What began and what ended, and who was told." },
+      card({ title: "Recent alerts", text: "What began and what ended, and who was notified." },
         shown(reading, (latest) => el("div", { class: "loaded" }, part(() => latest.value, ({ items, next }) => [
           items.length ? el("ul", { class: "rows" }, items.map(alertRow)) : el("p", { class: "none" }, "No alert yet."),
           next ? el("button", { class: "btn more-rows", onclick: () => {
@@ -129,7 +129,7 @@ export const page = forAdministrators("Alerts", () => {
             onselect: () => void editDialog({ title: `Edit ${target.name}`, path, fields: FIELDS, done: list.reload }) },
           null,
           ...usualItems({ path, name: target.name, enabled: target.enabled, reload: list.reload, copies: false,
-            removeText: "What it was not told yet is skipped. Changes can undo it." }),
+            removeText: "Alerts that it has not received yet are skipped. Changes can undo it." }),
         ])));
   }
 

@@ -49,7 +49,7 @@ const CARDS = [
     { name: "export.enabled", label: "Send days", kind: "check" },
     { name: "export.today", label: "Send the present day each hour, too", kind: "check" },
   ] },
-  { id: "alerts", title: "Alerts", text: "From when on there is an alert. Who is told is on the page Alerts.", fields: () => [
+  { id: "alerts", title: "Alerts", text: "The thresholds of alerts. Who is notified is set on the page Alerts.", fields: () => [
     { name: "alerts.near_limit", label: "A limit is near from", kind: "number", hint: "Percent of a limit in USD." },
     { name: "alerts.error_rate", label: "Failed requests from", kind: "number", placeholder: "never", hint: "Percent. Empty: never." },
     { name: "alerts.error_minutes", label: "Counted in the last", kind: "number", hint: "Minutes." },

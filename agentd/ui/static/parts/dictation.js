@@ -184,7 +184,7 @@ function describe(error) {
 function bar(stage, finish, cancel) {
   const tick = ticking();
   let since = 0;
-  const told = () => {
+  const stageText = () => {
     if (stage.value === "asking") return "Waits for the microphone…";
     if (stage.value === "writing") return "Writing down what was said…";
     if (stage.value === "failed") return "What was said is not written down yet";
@@ -193,8 +193,8 @@ function bar(stage, finish, cancel) {
   };
   const node = el("div", { class: "dictation", role: "group", "aria-label": "Dictation" },
     el("span", { class: () => `dot ${stage.value === "listening" ? "rec" : "off"}`, "aria-hidden": "true" }),
-    el("span", { class: "grow", "aria-hidden": "true" }, told),
-    el("span", { class: "hidden", role: "status" }, () => (stage.value === "listening" ? "Listening" : told())),
+    el("span", { class: "grow", "aria-hidden": "true" }, stageText),
+    el("span", { class: "hidden", role: "status" }, () => (stage.value === "listening" ? "Listening" : stageText())),
     el("button", { class: "btn plain small", onclick: cancel }, "Cancel"),
     () => (stage.value === "listening" || stage.value === "failed"
       ? el("button", { class: "btn small go", onclick: finish }, stage.value === "listening" ? "Done" : "Retry") : null));

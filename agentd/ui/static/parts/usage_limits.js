@@ -31,7 +31,7 @@ export function windowsText(windows) {
  */
 export function limitState(windows) {
   const tick = ticking();
-  const told = computed(() => windowsText(tightWindows(windows(), tick.value)));
-  return el("span", { class: "state need limits", role: "status", title: () => told.value, hidden: () => !told.value },
-    dot("need"), el("span", { class: "clip" }, () => told.value));
+  const text = computed(() => windowsText(tightWindows(windows(), tick.value)));
+  return el("span", { class: "state need limits", role: "status", title: () => text.value, hidden: () => !text.value },
+    dot("need"), el("span", { class: "clip" }, () => text.value));
 }

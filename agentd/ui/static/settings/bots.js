@@ -45,13 +45,13 @@ export function page() {
 
   /** @param {Bot} bot */
   function botRow(bot) {
-    const told = [
+    const facts = [
       bot.id, `token ${bot.token}`, bot.users.length ? `obeys ${counted(bot.users.length, "person", "people")}` : "obeys nobody yet",
       bot.model && `model ${bot.model}`, bot.skill !== "none" && `skill ${bot.skill}`,
     ].filter(Boolean).join(" · ");
     return el("li", null,
       el("span", { class: "name" }, el("b", null, el("bdi", null, bot.title))),
-      el("small", null, told),
+      el("small", null, facts),
       linkedChats(bot),
       bot.pollingError ? el("small", { class: "bad" }, bot.pollingError) : null,
       el("span", { class: "ends" }, stateOf(bot),

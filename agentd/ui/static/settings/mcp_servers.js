@@ -52,13 +52,13 @@ export function page() {
 
   /** @param {Server} one @param {State | undefined} state */
   function serverRow(one, state) {
-    const told = [one.engines.length ? `for ${one.engines.join(", ")}` : "for all engines", ...withoutApproval(one), secretsOf(one)]
+    const facts = [one.engines.length ? `for ${one.engines.join(", ")}` : "for all engines", ...withoutApproval(one), secretsOf(one)]
       .filter(Boolean).join(" · ");
     return el("li", null,
       el("span", { class: "name" },
         el("b", null, el("bdi", null, one.name)), state?.tools ? el("span", { class: "chip" }, counted(state.tools, "tool")) : null),
       el("small", null, el("code", { class: "launch" }, launchOf(one))),
-      el("small", null, told),
+      el("small", null, facts),
       one.enabled && state?.problem ? el("small", { class: "bad" }, state.problem, state.at ? [" (", agoTime(state.at), ")"] : "") : null,
       el("span", { class: "ends" }, stateOf(one, state),
         menuButton({ class: "btn plain icon small", "aria-label": `Actions for ${one.name}` }, [icon("more")], () => [

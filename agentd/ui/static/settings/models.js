@@ -52,12 +52,12 @@ export function page() {
 
   /** @param {ListedModel} model */
   function modelRow(model) {
-    const told = [model.engine, model.model, model.supplier && `by ${model.supplier}`, model.effort && `effort ${model.effort}`,
+    const facts = [model.engine, model.model, model.supplier && `by ${model.supplier}`, model.effort && `effort ${model.effort}`,
       model.context && `${count(model.context)} tokens`].filter(Boolean).join(" · ");
     const tight = tightWindows(model.program.limits);
     return el("li", null,
       el("span", { class: "name" }, el("b", null, model.name), model.default ? el("span", { class: "chip" }, "default") : null),
-      el("small", null, told),
+      el("small", null, facts),
       model.problem
         ? el("small", { class: "need" }, model.problem)
         : model.prices ? el("small", { class: "num" }, priceText(model.prices)) : null,

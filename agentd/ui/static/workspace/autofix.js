@@ -26,8 +26,8 @@ const OFFERED = 100;
  * @returns {Autofix}
  */
 export function followAutofix() {
-  const told = signal(/** @type {Status | null} */ (null));
-  const take = (/** @type {Status} */ status) => (told.value = status);
+  const known = signal(/** @type {Status | null} */ (null));
+  const take = (/** @type {Status} */ status) => (known.value = status);
   const events = live.follower();
   const reload = () => void events.read(() => get("/api/autofix/status"), take)
     .catch((error) => error instanceof ApiError || reportError(error));
@@ -36,7 +36,7 @@ export function followAutofix() {
   onEnd(() => endings.forEach((end) => end()));
   const unanswered = /** @type {typeof unansweredChanges<Status | null>} */ (unansweredChanges)("autofix");
   return {
-    status: computed(() => unanswered.over(told.value)),
+    status: computed(() => unanswered.over(known.value)),
     change: (path, wanted, apply) =>
       void unanswered.send((status) => status && apply(status), () => post(path, wanted), take).catch(toastError),
   };
@@ -49,7 +49,7 @@ export function followAutofix() {
 export function autofixSwitch({ status, change }) {
   return el("label", { class: "switch-row", hidden: () => status.value === null },
     el("span", null, "Auto-fix"), toggle("Auto-fix over all builds", () => Boolean(status.value?.on),
-      (on) => change("/api/autofix/toggle", { on }, (told) => ({ ...told, on }))));
+      (on) => change("/api/autofix/toggle", { on }, (status) => ({ ...status, on }))));
 }
 
 /**
@@ -70,7 +70,7 @@ export function autofixPanel(build, { status, change: send }) {
     const next = { ...fix.peek(), ...changes };
     const wanted = { on: next.on, tries: next.tries, ...(next.chatId ? { chatId: next.chatId } : {}) };
     send(`/api/autofix/toggle/${encodeURIComponent(build)}`, wanted,
-      (told) => ({ ...told, builds: [...told.builds.filter((one) => one.build !== build), next] }));
+      (status) => ({ ...status, builds: [...status.builds.filter((one) => one.build !== build), next] }));
   };
   const switchOn = (/** @type {boolean} */ on) => {
     const chatId = fix.peek().chatId || newest();

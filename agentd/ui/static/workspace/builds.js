@@ -155,7 +155,7 @@ function problems(name, build) {
     };
     missed = false;
     const timer = setTimeout(() => void get(`/api/build/status/${encodeURIComponent(name)}`, {}, abort.signal)
-      .then((told) => (found.value = told.problems), failed), 200);
+      .then((answer) => (found.value = answer.problems), failed), 200);
     return () => {
       clearTimeout(timer);
       abort.abort();

@@ -91,13 +91,13 @@ export function splitPath(path) {
  * @param {import("./comments.js").Insert} [insert]
  */
 export function fileChanges(repository, row, insert) {
-  const { node, reload } = loaded(() => readChanges(row), (told) => {
-    if (told instanceof HTMLElement) return told;
-    const files = parseDiff(told.diff);
+  const { node, reload } = loaded(() => readChanges(row), (answer) => {
+    if (answer instanceof HTMLElement) return answer;
+    const files = parseDiff(answer.diff);
     const comments = (/** @type {{ path: string }} */ file) => commentOn(file.path, insert);
     return files.length
       ? el("div", { class: "stack" }, files.map((file) => diffBox(file, may("manager") ? comments : undefined)),
-        told.truncated ? el("p", { class: "nothing" }, "Only the beginning is shown.") : null)
+        answer.truncated ? el("p", { class: "nothing" }, "Only the beginning is shown.") : null)
       : el("p", { class: "nothing" }, "Nothing is changed in the text of this file.");
   });
   let first = true;

@@ -92,8 +92,8 @@ function crumbs(folder) {
  */
 function folderList(folder, file) {
   const most = signal(MOST_ROWS);
-  const { node, reload } = loaded(() => get("/api/workspace/folder", { path: folder }), (told) => {
-    const entries = /** @type {Entry[]} */ (told.entries);
+  const { node, reload } = loaded(() => get("/api/workspace/folder", { path: folder }), (answer) => {
+    const entries = /** @type {Entry[]} */ (answer.entries);
     if (!entries.length) return emptyState("folder", "An empty folder", "Files that the agent or you put here appear here.");
     return el("div", { class: "loaded" },
       el("ul", { class: "entries" }, () => entries.slice(0, most.value).map((entry) => entryRow(entry, file))),
@@ -101,7 +101,7 @@ function folderList(folder, file) {
         ? el("button", { class: "btn plain small more", onclick: () => (most.value += MOST_ROWS) },
           `${count(entries.length - most.value)} more`)
         : null),
-      told.truncated ? el("p", { class: "nothing" }, "Not all entries are listed.") : null);
+      answer.truncated ? el("p", { class: "nothing" }, "Not all entries are listed.") : null);
   });
   onFilesChange(reload);
   return node;
@@ -126,8 +126,8 @@ function searchResults(text) {
   const most = signal(MOST_ROWS);
   const abort = new AbortController();
   onEnd(() => abort.abort());
-  return loaded(() => get("/api/workspace/search", { text }, abort.signal), (told) => {
-    const found = /** @type {Found} */ (told);
+  return loaded(() => get("/api/workspace/search", { text }, abort.signal), (answer) => {
+    const found = /** @type {Found} */ (answer);
     if (!found.files.length && !found.lines.length) return el("p", { class: "nothing" }, "Nothing found.");
     return el("div", { class: "loaded" },
       found.files.length ? el("h2", { class: "group" }, "Files ", el("span", { class: "num" }, found.files.length)) : null,
@@ -159,31 +159,31 @@ function fileView(path) {
     last = line;
     return textLines(text, { language: path.split(".").at(-1) ?? "", label: `Content of ${path}`, line, stays });
   };
-  const { node, reload } = loaded(() => get("/api/workspace/file", { path }), (told) => el("div", { class: "box file-box" },
+  const { node, reload } = loaded(() => get("/api/workspace/file", { path }), (answer) => el("div", { class: "box file-box" },
     el("header", null, icon("file"), el("code", { title: path }, el("bdi", null, path)),
-      el("span", { class: "grow" }), el("span", { class: "num" }, size(told.size)),
+      el("span", { class: "grow" }), el("span", { class: "num" }, size(answer.size)),
       el("a", { class: "btn plain small", "aria-label": "History of this file",
         href: link(`/workspace/history?path=${encodeURIComponent(path)}`) },
         icon("history"), el("span", { class: "not-phone" }, "History"))),
-    content(told, path, lines)));
+    content(answer, path, lines)));
   onFilesChange(reload);
   return node;
 }
 
 /**
- * @param {{ kind: "text" | "image" | "binary", text: string, truncated: boolean }} told
+ * @param {{ kind: "text" | "image" | "binary", text: string, truncated: boolean }} answer
  * @param {string} path
  * @param {(text: string) => HTMLElement} lines
  */
-function content(told, path, lines) {
-  if (told.kind === "image") {
+function content(answer, path, lines) {
+  if (answer.kind === "image") {
     const broken = signal(false);
     return () => (broken.value ? failure(new ApiError(0, "image", "The image cannot be shown", "It is damaged, or larger than 16 MiB."))
       : el("div", { class: "picture" },
         el("img", { src: address("/api/workspace/image", { path }), alt: path, onerror: () => (broken.value = true) })));
   }
-  if (told.kind === "binary") return el("p", { class: "nothing" }, "A binary file, which is not shown.");
-  if (!told.text) return el("p", { class: "nothing" }, "An empty file.");
-  return [() => lines(told.text),
-    told.truncated ? el("p", { class: "nothing" }, "Only the beginning of this file is shown.") : null];
+  if (answer.kind === "binary") return el("p", { class: "nothing" }, "A binary file, which is not shown.");
+  if (!answer.text) return el("p", { class: "nothing" }, "An empty file.");
+  return [() => lines(answer.text),
+    answer.truncated ? el("p", { class: "nothing" }, "Only the beginning of this file is shown.") : null];
 }

@@ -39,12 +39,12 @@ export function page() {
   async function reload() {
     const turn = ++latest;
     try {
-      const told = await get("/api/git/log", { limit: PAGE, path });
+      const answer = await get("/api/git/log", { limit: PAGE, path });
       if (turn !== latest) return;
       const known = cut.peek() ? [] : (commits.peek() ?? []);
-      const last = known.findIndex((commit) => commit.id === told.commits.at(-1)?.id);
-      commits.value = [...told.commits, ...(last < 0 ? [] : known.slice(last + 1))];
-      if (last < 0) next.value = told.next;
+      const last = known.findIndex((commit) => commit.id === answer.commits.at(-1)?.id);
+      commits.value = [...answer.commits, ...(last < 0 ? [] : known.slice(last + 1))];
+      if (last < 0) next.value = answer.next;
       cut.value = false;
       error.value = null;
     } catch (problem) {
@@ -57,12 +57,12 @@ export function page() {
     if (reading || !before) return;
     reading = true;
     try {
-      const told = await get("/api/git/log", { limit: PAGE, path, before });
+      const answer = await get("/api/git/log", { limit: PAGE, path, before });
       if (next.peek() !== before) return; // the list begins anew
-      const all = [...(commits.peek() ?? []), ...told.commits];
+      const all = [...(commits.peek() ?? []), ...answer.commits];
       cut.value ||= all.length > MOST;
       commits.value = all.slice(-MOST);
-      next.value = told.next;
+      next.value = answer.next;
     } catch (problem) {
       if (!(problem instanceof ApiError)) throw problem;
     } finally {
@@ -138,8 +138,8 @@ function showCommit(id, commits) {
     el("p", null, el("bdi", null, known.author), ` · ${fullTime(known.at)} · `,
       el("button", { class: "copy-id", title: "Copy", onclick: () => void copy(id) }, el("code", null, id.slice(0, 12)), icon("copy"))),
   ) : el("header", { class: "commit-head" }, el("h2", null, "Commit ", el("code", null, id.slice(0, 12))));
-  return el("div", { class: "loaded" }, head, loaded(() => get("/api/git/diff", { commit: id }), (told) => {
-    const files = parseDiff(told.diff);
+  return el("div", { class: "loaded" }, head, loaded(() => get("/api/git/diff", { commit: id }), (answer) => {
+    const files = parseDiff(answer.diff);
     const total = files.reduce((sum, file) => ({ added: sum.added + file.added, removed: sum.removed + file.removed }),
       { added: 0, removed: 0 });
     return el("div", { class: "stack" },
@@ -147,7 +147,7 @@ function showCommit(id, commits) {
         ? el("p", { class: "total" }, `${files.length} ${files.length === 1 ? "file" : "files"} `, diffCounts(total))
         : el("p", { class: "nothing" }, "It changes no file: a merge, or an empty commit."),
       ...files.map((file) => diffBox(file)),
-      told.truncated ? el("p", { class: "nothing" }, "Only the beginning is shown.") : null);
+      answer.truncated ? el("p", { class: "nothing" }, "Only the beginning is shown.") : null);
   }).node);
 }
 

@@ -32,9 +32,9 @@ export function followRepository() {
   async function reload() {
     const ours = ++reads;
     try {
-      const told = await get("/api/git/status");
+      const answer = await get("/api/git/status");
       if (ours !== reads) return;
-      status.value = told;
+      status.value = answer;
       error.value = null;
       version.value++;
       await countLines(ours);
@@ -50,9 +50,9 @@ export function followRepository() {
     if (ours !== reads) return;
     /** @type {Map<string, Counts>} */
     const found = new Map();
-    for (const [side, told] of /** @type {const} */ ([["staged", staged], ["changed", changed]])) {
-      const files = parseDiff(told.diff);
-      if (told.truncated) files.pop(); // the last one is not whole
+    for (const [side, answer] of /** @type {const} */ ([["staged", staged], ["changed", changed]])) {
+      const files = parseDiff(answer.diff);
+      if (answer.truncated) files.pop(); // the last one is not whole
       for (const file of files) found.set(`${side} ${file.path}`, file);
     }
     counts.value = found;
@@ -71,12 +71,12 @@ export function followRepository() {
     try {
       const paths = rows.flatMap((row) => (row.change === "renamed" ? [row.path, row.before] : [row.path]));
       /** @type {Status} */
-      let told = before;
+      let answer = before;
       for (let at = 0; at < paths.length; at += MOST_PATHS) {
-        told = await post(`/api/git/${deed}`, { paths: paths.slice(at, at + MOST_PATHS) });
+        answer = await post(`/api/git/${deed}`, { paths: paths.slice(at, at + MOST_PATHS) });
       }
       if (ours !== reads) return;
-      status.value = told;
+      status.value = answer;
       version.value++;
       await countLines(ours);
     } catch (problem) {

@@ -27,8 +27,8 @@ export function worktreePanel(chat, insert) {
   const refusal = signal(/** @type {unknown} */ (null));
 
   async function read() {
-    const [tree, told] = await Promise.all([get(path), get(`${path}/diff`)]);
-    return /** @type {Seen} */ ({ tree, diff: told.diff, truncated: told.truncated });
+    const [tree, answer] = await Promise.all([get(path), get(`${path}/diff`)]);
+    return /** @type {Seen} */ ({ tree, diff: answer.diff, truncated: answer.truncated });
   }
 
   /**
@@ -63,11 +63,11 @@ export function worktreePanel(chat, insert) {
       text: "What is changed is committed, the branch stays in the repository, and its folder is removed. " +
         "The chat goes on in the workspace.",
     });
-    if (yes) await act("keep", {}, (told) => `${told.branch} is kept`);
+    if (yes) await act("keep", {}, (answer) => `${answer.branch} is kept`);
   }
   async function drop() {
     const text = "Its branch and its folder are removed, unless work would be lost. The chat goes on in the workspace.";
-    const dropped = (/** @type {any} */ told) => `${told.branch} is dropped`;
+    const dropped = (/** @type {any} */ answer) => `${answer.branch} is dropped`;
     if (!await confirm({ title: "Drop the work tree?", text, action: "Drop", danger: true }) || await act("drop", {}, dropped)) return;
     const why = refusal.peek();
     if (!(why instanceof ApiError) || why.status !== 409 || !why.message.includes("would be lost")) return;
@@ -100,7 +100,7 @@ export function worktreePanel(chat, insert) {
         { label: "Drop", icon: "trash", danger: true, changes: "manager", onselect: () => void drop() },
       ]));
 
-  /** @param {Seen} told */
+  /** @param {Seen} answer */
   function show({ tree, diff, truncated }) {
     const files = parseDiff(diff);
     const total = files.reduce((sum, one) => ({ added: sum.added + one.added, removed: sum.removed + one.removed }),
