@@ -224,7 +224,7 @@ def test_what_was_said_is_kept_until_it_is_written_down(
     expect(bar).to_contain_text(re.compile(r"Listening (?!0:00)\d"))
     bar.get_by_role("button", name="Done").click()
     expect(page.locator(".toast")).to_contain_text("It broke")
-    expect(bar).to_contain_text("not written down yet")
+    expect(bar).to_contain_text("not transcribed yet")
     expect(bar.get_by_role("button", name="Retry")).to_be_focused()
     page.keyboard.press("Enter")
     expect(find_prompt_box(page)).to_have_value("heard True words")

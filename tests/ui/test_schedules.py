@@ -20,7 +20,7 @@ def test_a_schedule_is_added_run_edited_paused_and_deleted(
     dialog.get_by_label("Time zone").fill("Europe/Berlin")
     dialog.get_by_role("button", name="Add", exact=True).click()
     expect(dialog.get_by_role("alert")).to_contain_text("cron: bad minute")
-    dialog.get_by_role("button", name="Working days at 8:30").click()
+    dialog.get_by_role("button", name="Weekdays at 8:30").click()
     dialog.get_by_role("button", name="Add", exact=True).click()
     row = page.get_by_role("list", name="Schedules").get_by_role("listitem").first
     expect(row).to_contain_text("At 08:30 on Monday through Friday")

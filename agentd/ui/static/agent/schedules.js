@@ -30,7 +30,7 @@ const STATES = {
   stopped: ["", "Stopped"], interrupted: ["bad", "Interrupted"], skipped: ["", "Skipped"],
 };
 const EXAMPLES = [
-  ["Every night at 3:00", "0 3 * * *"], ["Working days at 8:30", "30 8 * * 1-5"],
+  ["Every night at 3:00", "0 3 * * *"], ["Weekdays at 8:30", "30 8 * * 1-5"],
   ["Every hour", "0 * * * *"], ["Mondays at 9:00", "0 9 * * 1"],
 ];
 
@@ -183,7 +183,7 @@ function edit(one, done) {
     const skill = select("Skill", [["", "No skill"], ...skills.peek().skills.map(({ name: known }) => [known, known])], one?.skill ?? "");
     const mode = modeSelect(model.input, one?.mode ?? "");
     const missed = select("Missed runs", [["skip", "Skip them"], ["once", "One run for all of them"]], one?.missed ?? "skip");
-    const overlap = select("While the run before is at work", [["skip", "Skip this run"], ["queue", "Run all the same"]],
+    const overlap = select("While the previous run is active", [["skip", "Skip this run"], ["queue", "Run all the same"]],
       one?.overlap ?? "skip");
     const schema = el("textarea", { class: "input mono", rows: 3, spellcheck: "false", placeholder: "none: any text will do" },
       one?.output_schema ? JSON.stringify(one.output_schema, null, 2) : "");

@@ -16,7 +16,7 @@ const OFFLINE = "offline";
 const DIALECTS = [
   { name: "anthropic", label: "Anthropic", url: addressOf("api.anthropic.com") },
   { name: "openai-responses", label: "OpenAI", url: addressOf("api.openai.com/v1") },
-  { name: "openai-chat", label: "Any other that speaks like OpenAI", url: "" },
+  { name: "openai-chat", label: "Any other with OpenAI’s API", url: "" },
 ];
 
 /**
@@ -115,7 +115,7 @@ function listChoices(agents) {
   }));
   return [...found,
     { name: SUPPLIER, title: "A model by its key",
-      text: "Anthropic, OpenAI, or any address that speaks like them, also one on this machine." },
+      text: "Anthropic, OpenAI, or any compatible address, also one on this machine." },
     { name: OFFLINE, title: "No model yet",
       text: "The built-in offline engine: no language model. It lists, reads and searches files, and runs commands." }];
 }

@@ -47,7 +47,7 @@ const FIELDS = [
   { name: "alerts", label: "Alerts", kind: "lines", wide: true,
     hint: `One per line, empty for all: ${Object.keys(ALERT_TITLES).join(", ")}.` },
   { name: "minInterval", label: "Least pause", kind: "number", initial: "60", hint: "Seconds between two messages about the same thing." },
-  { name: "resolved", label: "Also tell when it is over", kind: "check" },
+  { name: "resolved", label: "Also notify when it is over", kind: "check" },
   { name: "local", label: "The address is of this machine or its network", kind: "check", when: (value) => !isTelegram(value) },
 ];
 

@@ -48,7 +48,7 @@ const listPage = forAdministrators("Channels", () => {
     also: async (abort) => (health = await readHealth(abort)),
     empty: () => emptyState("plug", "No channels yet",
       "A channel is a connection to a supplier of models, with its key: " +
-        "OpenAI, Anthropic, Google, or any server that speaks like one of them.",
+        "OpenAI, Anthropic, Google, or any compatible server.",
       el("span", null, el("button", { class: "btn main", changes: "administrator", onclick: create }, icon("plus"), "Add a channel"), " ",
         el("a", { class: "btn", href: link("/gateway/import") }, "Import from LiteLLM or new-api"))),
   });
@@ -102,7 +102,7 @@ const onePage = forAdministrators("Channel", (params) => {
       part(() => latest.value.state, stateCard),
       balanceCard(at, () => latest.value.state.balance, reload),
       checkPanel({ path: `${at}/check`, channel: () => name, paid: true, atOnce, done: reload,
-        text: "Step by step, the way that requests go. Only “with a paid request” costs something." }),
+        text: "Step by step, as requests go. Only “with a paid request” costs something." }),
       offeredCard(name, reload)))),
   };
 });

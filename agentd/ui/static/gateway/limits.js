@@ -33,7 +33,7 @@ export const LIMIT_FIELDS = [
   { name: "limits.tokensPerMinute", label: "Tokens a minute", kind: "number", placeholder: "no limit" },
   { name: "limits.parallel", label: "Requests at the same time", kind: "number", placeholder: "no limit" },
   { name: "warnAt", label: "Warn at a share of", kind: "number", placeholder: "never",
-    hint: "Of each limit in USD, such as 0.8: alerts tell of it, nothing is refused." },
+    hint: "Of each limit in USD, such as 0.8: alerts are sent, nothing is refused." },
   { name: "softLimits.day", label: "Warn from, a day", kind: "money", placeholder: "no warning", hint: "USD, in place of the share." },
   { name: "softLimits.week", label: "Warn from, a week", kind: "money", placeholder: "no warning" },
   { name: "softLimits.month", label: "Warn from, a month", kind: "money", placeholder: "no warning" },

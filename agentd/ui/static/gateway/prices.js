@@ -68,7 +68,7 @@ export function cataloguePricesCard({ source, problem, comparison }, name, reloa
     ["cacheWrite1H", "In, to cache for 1 h"], ["reasoning", "Reasoning"],
   ]);
   const text = problem
-    ? "It knows what most models cost, and how much they read."
+    ? "It knows the prices and context sizes of most models."
     : `From ${source}. The model's own prices are the ones that count.`;
   return card({ title: "Price catalogue", text, actions: [
     problem ? el("button", { class: "btn", changes: "administrator", onclick: refresh }, icon("reload"), "Read it now") : null,

@@ -53,7 +53,7 @@ export async function dictate(holder, insert, left) {
       said = await transcribe(wav, abort.signal);
     }
     if (said) insert(said);
-    else toast("Nothing was understood");
+    else toast("No speech was recognized");
   } catch (error) {
     if (!abort.signal.aborted) toastError(error instanceof DOMException ? describe(error) : error);
   } finally {
@@ -186,8 +186,8 @@ function bar(stage, finish, cancel) {
   let since = 0;
   const stageText = () => {
     if (stage.value === "asking") return "Waits for the microphone…";
-    if (stage.value === "writing") return "Writing down what was said…";
-    if (stage.value === "failed") return "What was said is not written down yet";
+    if (stage.value === "writing") return "Transcribing…";
+    if (stage.value === "failed") return "The recording is not transcribed yet";
     since ||= tick.peek();
     return `Listening ${countdown(Math.max(0, tick.value - since))}`;
   };

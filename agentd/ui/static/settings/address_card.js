@@ -24,7 +24,7 @@ export function addressCard() {
         el("p", null, el("code", null, ours())),
         LOOPBACK.test(location.hostname) ? unreachable() : null,
         el("p", null, location.protocol === "https:"
-          ? "Encrypted (https): nobody on the way reads along."
+          ? "Encrypted (https): nobody in between can read along."
           : LOOPBACK.test(location.hostname)
             ? "Not encrypted (http), which is right for this machine alone."
             : ["Not encrypted (http): others in the network can read along, ",

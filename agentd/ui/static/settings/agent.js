@@ -22,7 +22,7 @@ const CARDS = [
   { title: "Questions", text: "The actions that the agent asks a person about first.",
     names: ["approvals", "approval_seconds", "approval_rules"] },
   { title: "Budgets", text: "What chats may cost before they pause and ask.", names: ["budget_per_chat", "budget_per_day", "turn_cost"] },
-  { title: "Turns", text: "How long and how many at once.",
+  { title: "Turns", text: "How long a turn may take, and how many run at once.",
     names: ["turn_steps", "turn_seconds", "silence_seconds", "on_interrupted", "max_parallel_turns", "drain_seconds"] },
   { title: "Address and folders", text: "The address that it listens on, and its workspace.",
     names: ["host", "port", "hosts", "trusted_proxies", "tls", "workspace", "state"] },

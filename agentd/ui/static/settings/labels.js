@@ -112,6 +112,6 @@ function edit(label, done, recolor) {
       done();
     };
     return [sendForm({ action: label ? "Save" : "Add", oncancel: () => close(), send },
-      labelled("Name", name, label ? "Chats that bear it follow a new name." : "Up to 40 letters, digits and blanks."), color.node)];
+      labelled("Name", name, label ? "Chats with this label get its new name, too." : "Up to 40 letters, digits and blanks."), color.node)];
   });
 }

@@ -93,7 +93,7 @@ export function editServer(one, done) {
         labelled("Headers", headers, "Name: value, one a line. With another address they must be entered again.")),
       el("div", { class: "two" },
         labelled("Tools that need no approval", allow, "Names; * and ? are wildcards."),
-        labelled("Seconds without progress", seconds, "A call is given up after them.")),
+        labelled("Seconds without progress", seconds, "A call without progress for this long is given up.")),
       el("label", { class: "checked" }, reading,
         el("span", null, "No approval for reading", el("small", null, "For tools that the server itself says only read."))),
       engineChoice(engines))];

@@ -110,7 +110,7 @@ export function page() {
 
   /** @param {ProjectServer} one */
   async function withdraw(one) {
-    const text = `${one.decision === "allowed" ? "Where it runs it is ended. " : ""}It is asked about again with the next turn.`;
+    const text = `${one.decision === "allowed" ? "Where it is running, it is stopped. " : ""}It is asked about again with the next turn.`;
     if (await confirm({ title: `Withdraw the decision about ${one.name}?`, text, action: "Withdraw" })) {
       await act(() => remove(`/api/mcp-servers/decisions/${encodeURIComponent(one.id)}`));
     }

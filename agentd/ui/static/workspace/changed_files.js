@@ -120,7 +120,7 @@ async function readChanges({ path, side }) {
   }
   if (path.endsWith("/")) {
     return el("div", { class: "empty" },
-      icon("folder"), el("h2", null, "A new folder"), el("p", null, "None of its files is known to git yet."),
+      icon("folder"), el("h2", null, "A new folder"), el("p", null, "Git tracks none of its files yet."),
       el("a", { class: "btn", href: link(`/workspace/files?path=${encodeURIComponent(path)}`) }, "Look into it"));
   }
   const file = await get("/api/workspace/file", { path });

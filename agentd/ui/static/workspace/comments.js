@@ -50,7 +50,7 @@ function commentForm(path, line, insert, close) {
     if (insert) insert(said);
     else if (target) addToDraft(target.value, said);
     close();
-    if (insert) toast("The comment is in the draft");
+    if (insert) toast("The comment is added to the draft");
   };
   return el("form", { class: "comment", onsubmit: submit, onkeydown: (/** @type {KeyboardEvent} */ event) => {
     if (event.key === "Escape") {

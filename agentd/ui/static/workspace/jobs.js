@@ -156,7 +156,7 @@ export function jobsPage(kind) {
     const first = jobs.peek().get(name);
     if (!first) {
       return el("div", { class: "empty" },
-        icon("warning"), el("h2", null, "It is not there any more"), el("p", null, name.slice(0, 64)));
+        icon("warning"), el("h2", null, "It no longer exists"), el("p", null, name.slice(0, 64)));
     }
     let last = first;
     const job = computed(() => (last = jobs.value.get(name) ?? last));
@@ -224,7 +224,7 @@ export function emptyJobs({ icon: name, title, text, example }) {
   const copy = async () => {
     try {
       await navigator.clipboard.writeText(example);
-      toast("The example is in the clipboard");
+      toast("The example is copied");
     } catch {
       toast("This browser allows no copying here", { details: "Select the example, and copy it by hand." });
     }
