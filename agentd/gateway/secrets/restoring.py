@@ -24,6 +24,7 @@ from agentd.gateway.secrets.restore_text import (
     restore_in_json,
 )
 from agentd.gateway.secrets.streams import DEEPEST, TELLING, EventTexts, Slot
+from agentd.llm.dialects.value_count import has_too_many_parts
 from agentd.llm.endpoint import ChannelDialect
 
 HELD_LIMIT = 4 * 2**20
@@ -99,6 +100,8 @@ class Restorer:
         ).strip()
         if data == b"[DONE]":
             self._settle()
+            return
+        if has_too_many_parts(data):
             return
         try:
             fields = msgspec.json.decode(data)

@@ -20,6 +20,7 @@ from agentd.llm.dialects.gemini import upstream as gemini_upstream
 from agentd.llm.dialects.openai_chat import upstream as openai_chat_upstream
 from agentd.llm.dialects.openai_responses import upstream as openai_responses_upstream
 from agentd.llm.dialects.stream_reader import EVENT_LIMIT, decode_json
+from agentd.llm.dialects.value_count import has_too_many_parts
 from agentd.llm.price import Usage, parse_gemini_usage
 
 HELD_BYTES = 64 * 1024
@@ -253,7 +254,9 @@ def _is_usage(event: bytes) -> bool:
 
 
 def _decode_as(data: bytes, shape: type[S]) -> S | None:
-    """Decode the fields of ``shape``; None for what does not have them so."""
+    """Decode the fields of ``shape``; None for what does not have them so, or is too much."""
+    if has_too_many_parts(data):
+        return None
     try:
         return msgspec.json.decode(data, type=shape)
     except msgspec.ValidationError:

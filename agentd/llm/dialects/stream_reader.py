@@ -9,6 +9,7 @@ from agentd.core import sse
 from agentd.core.errors import TooLarge
 from agentd.llm.conversation import ReplyEvent, ReplyFinished, SupplierError
 from agentd.llm.dialects.half_characters import HalfCharacterDecoder, may_hold_halves
+from agentd.llm.dialects.value_count import has_too_many_parts
 from agentd.llm.upstream.protocol import BODY_LIMIT
 
 Fields: TypeAlias = Mapping[str, Any]
@@ -74,7 +75,12 @@ class StreamReader:
 
 
 def decode_json(data: str | bytes, halves: HalfCharacterDecoder | None = None) -> object:
-    """Decode a supplier's JSON, also with halves of characters; None for what is no JSON."""
+    """Decode a supplier's JSON, also with halves of characters.
+
+    None for what is no JSON, or has so many parts that to decode it would hold up the loop.
+    """
+    if has_too_many_parts(data):
+        return None
     try:
         return msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeError, RecursionError):

@@ -108,6 +108,12 @@ def test_events_without_a_placeholder_pass_byte_for_byte_beside_those_with_one(d
         assert old == new or old in touched or HUB.encode() in old
 
 
+def test_an_event_of_too_many_parts_passes_as_it_is():
+    data = b'data: {"choices":[' + b'{"SECRET_":1},' * 1_000_000 + b"{}]}\n\n"
+    with busy_for_less_than(3):
+        assert restore_stream("openai-chat", data, [len(data)]) == data
+
+
 def test_all_three_places_of_responses_hold_the_secret():
     data = build_stream("openai-responses", f"a {HUB}", json.dumps({"x": HUB}), [4])
     after = restore_stream("openai-responses", data, [50])

@@ -7,8 +7,10 @@ import pytest
 from agentd.llm.conversation import Conversation, ModelMessage, SupplierError, TextPart
 from agentd.llm.dialects.callers import CALLERS
 from agentd.llm.dialects.dialect import DIALECTS
+from agentd.llm.dialects.value_count import MAX_VALUES
 from agentd.llm.price import Usage
 from tests.llm.dialects.replies import GLANCE, LOOK, build_draft
+from tests.support.processor import busy_for_less_than
 
 EACH = pytest.mark.parametrize("dialect", CALLERS)
 
@@ -36,6 +38,14 @@ def test_an_answer_that_counts_nothing(dialect, body):
 def test_usage_of_embeddings_is_reported_in_the_same_place():
     body = b'{"object":"list","data":[],"usage":{"prompt_tokens":8,"total_tokens":8}}'
     assert CALLERS["openai-chat"].read_usage(body) == Usage(input=8)
+
+
+def test_usage_is_read_beside_millions_of_numbers_but_not_beside_as_many_lists():
+    for member, is_read in ((b"1.5,", True), (b"[],", False)):
+        many = member * (MAX_VALUES + 1)
+        body = b'{"usage":{"prompt_tokens":8,"detail":[%b0]},"data":[%b0]}' % (many, many)
+        with busy_for_less_than(2):
+            assert CALLERS["openai-chat"].read_usage(body) == (Usage(input=8) if is_read else None)
 
 
 @EACH

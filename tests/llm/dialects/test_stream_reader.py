@@ -19,6 +19,7 @@ from tests.llm.dialects.streams import (
     RESPONSE,
     encode_chunks,
 )
+from tests.support.processor import busy_for_less_than
 from tests.support.splitting import list_split_places, split
 
 STREAMS = pytest.mark.parametrize(("dialect", "stream", "events"), READ.values(), ids=READ)
@@ -186,4 +187,13 @@ def test_what_is_nested_too_deep_is_garbled_and_raises_nothing(dialect):
     (whole,) = DIALECTS[dialect].parse_response(deep)
     assert isinstance(streamed, SupplierError)
     assert isinstance(whole, SupplierError)
+    assert streamed.kind == whole.kind == "garbled"
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_json_of_too_many_parts_is_garbled_and_is_not_decoded(dialect):
+    many = b'{"candidates":[' + b"[]," * 3_000_000 + b"[]]}"
+    with busy_for_less_than(2):
+        (streamed,) = read_pieces(dialect, [b"data: " + many + b"\n\n"], close=False)
+        (whole,) = DIALECTS[dialect].parse_response(many)
     assert streamed.kind == whole.kind == "garbled"

@@ -1,4 +1,4 @@
-"""How many values a request has is known without decoding it."""
+"""How many values a request or a reply has is known without decoding it."""
 
 import json
 from typing import Any
@@ -31,6 +31,18 @@ def count_parts(value: Any) -> int:
         case dict():
             return 1 + len(value) + sum(map(count_parts, value.values()))
     return 0
+
+
+@given(VALUES, st.booleans(), st.booleans())
+def test_of_a_reply_only_numbers_may_be_many(value: Any, ascii_only: bool, is_text: bool) -> None:
+    body = json.dumps(value, ensure_ascii=ascii_only)
+    data = body if is_text else body.encode()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(value_count, "MAX_PARTS", MOST)
+        patch.setattr(value_count, "MAX_VALUES", 0)
+        found = value_count.has_too_many_parts(data)
+    assert found or count_parts(value) <= 3 * MOST + 1
+    assert not found or count_parts(value) > MOST
 
 
 @given(VALUES, st.booleans())
