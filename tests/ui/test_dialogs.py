@@ -110,3 +110,41 @@ def test_who_goes_back_leaves_a_form_that_was_not_filled_at_once(ada: Person) ->
     page.go_back()
     expect(page).to_have_title(re.compile("^Models"))
     expect(page.get_by_role("dialog")).to_have_count(0)
+
+
+@pytest.mark.parametrize("height", [900, 420])
+def test_the_buttons_of_a_long_form_and_why_it_is_refused_are_in_view(
+    ada: Person, site: Serving, height: int
+) -> None:
+    name_taken = f"taken-{height}"
+    site.administrator().post("/api/mcp-servers", {"name": name_taken, "command": ["node"]})
+    page = ada.open("/settings/mcp-servers")
+    page.set_viewport_size({"width": 1280, "height": height})
+    page.get_by_role("button", name="Add a server").first.click()
+    dialog = page.get_by_role("dialog", name="Add an MCP server")
+    add = dialog.get_by_role("button", name="Add", exact=True)
+    name = dialog.get_by_role("textbox", name="Name Letters")
+    for button in (add, dialog.get_by_role("button", name="Close"), name):
+        expect(button).to_be_in_viewport(ratio=1)
+    name.fill(name_taken)
+    dialog.get_by_label("Program and arguments").fill("node")
+    name.press("Enter")
+    why = dialog.get_by_role("alert").locator(".failure")
+    expect(why).to_be_in_viewport(ratio=1)
+    assert is_uncovered(why)
+    dialog.get_by_label("Variables").focus()
+    assert is_uncovered(dialog.get_by_label("Variables"))
+    expect(add).to_be_in_viewport(ratio=1)
+
+
+def is_uncovered(locator: Locator) -> bool:
+    """Return whether nothing lies over an element, at its beginning and at its end."""
+    return bool(
+        locator.evaluate(
+            """(node) => {
+              const { left, top, bottom } = node.getBoundingClientRect();
+              const find = (y) => document.elementFromPoint(left + 9, y);
+              return [top + 2, bottom - 2].every((y) => node.contains(find(y)));
+            }"""
+        )
+    )

@@ -16,7 +16,7 @@ def test_a_schedule_is_added_run_edited_paused_and_deleted(
     dialog = page.get_by_role("dialog")
     dialog.get_by_label("Name").fill("nightly")
     dialog.get_by_label("Prompt").fill("Test it all")
-    dialog.get_by_label("Times, as cron").fill("61 * * * *")
+    dialog.get_by_label("Times, as in cron").fill("61 * * * *")
     dialog.get_by_label("Time zone").fill("Europe/Berlin")
     dialog.get_by_role("button", name="Add", exact=True).click()
     expect(dialog.get_by_role("alert")).to_contain_text("cron: bad minute")

@@ -208,7 +208,7 @@ function edit(one, done) {
     return [sendForm({ action: one ? "Save" : "Add", class: "schedule-form", oncancel: () => close(), send },
       labelled("Name", name, "Lower-case letters, digits, - and _."),
       labelled("Prompt", prompt),
-      labelled("Times, as cron writes them", cron, "Minute, hour, day of the month, month, day of the week."),
+      labelled("Times, as in cron", cron, "Minute, hour, day of the month, month, day of the week."),
       el("div", { class: "ideas" }, EXAMPLES.map(([label = "", fields = ""]) =>
         el("button", { class: "btn small", type: "button", onclick: () => (cron.value = fields) }, label))),
       labelled("Time zone", zone), zoneList(),

@@ -74,7 +74,7 @@ const listPage = forAdministrators("Models", () => {
         ...FIELDS.slice(0, 1),
         { name: "channel", label: "Channel", kind: "choice", options: channels.map((name) => [name, name]), initial: channels[0] ?? "",
           required: true, hint: channels.length ? "More routes can be added afterwards." : "Add a channel first." },
-        { name: "supplierModel", label: "The supplier's name of it", hint: "Leave empty if it is the same." },
+        { name: "supplierModel", label: "The supplier's name for it", hint: "Leave empty if it is the same." },
         ...FIELDS.slice(1),
       ],
       extra: catalogueTaker,

@@ -116,12 +116,14 @@ export function sendForm({ action, danger = false, oncancel, send, ...rest }, ..
     } catch (error) {
       if (!(error instanceof ApiError)) reportError(error);
       failed.value = error;
+      queueMicrotask(() => refusal.scrollIntoView({ block: "nearest" })); // the form may be longer than its dialog
     }
     busy.value = false;
   };
+  const refusal = el("div", { role: "alert" }, () => (failed.value ? failureLine(failed.value) : null));
   return el("form", { onsubmit: submit, class: rest.class ?? "" },
     content,
-    el("div", { role: "alert" }, () => (failed.value ? failureLine(failed.value) : null)),
+    refusal,
     el("footer", null,
       oncancel ? el("button", { class: "btn", type: "button", onclick: oncancel }, "Cancel") : null,
       el("button", { class: danger ? "btn danger" : "btn main", changes: "viewer", disabled: () => busy.value }, action)));
