@@ -45,6 +45,8 @@ OnProgress: TypeAlias = Callable[[str], None]
 START_SECONDS = 60.0
 """A program may be installed first (``npx``)."""
 LIST_SECONDS = 30.0
+EXTRAS_SECONDS = 10.0
+"""For the lists without which a server is of use, too: each start waits for its prompts."""
 LONGEST_CALL = 3600.0
 """Seconds after which not even progress keeps a call going; a person may think for longer."""
 _CANCEL_SECONDS = 2.0
@@ -124,11 +126,9 @@ class McpConnection:
         if not self._prompts_changed:
             return
         self._prompts_changed = False
-        try:
-            listed = await self._list("prompts/list", "prompts", MOST_PROMPTS)
-        except BadRequest:  # it can be used without them
-            return
-        self.prompts = tuple(prompt for prompt in map(read_prompt, listed) if prompt)
+        listed = await self._list_extras("prompts/list", "prompts", MOST_PROMPTS)
+        if listed is not None:
+            self.prompts = tuple(prompt for prompt in map(read_prompt, listed) if prompt)
 
     async def get_prompt(self, name: str, arguments: Mapping[str, str]) -> str:
         """Return the text of a prompt; ``BadRequest`` has what the server refuses."""
@@ -150,11 +150,8 @@ class McpConnection:
     async def list_resources(self) -> tuple[ServerResource, ...]:
         """List resources, and templates of their addresses."""
         found = await self._list("resources/list", "resources", MOST_RESOURCES)
-        try:
-            method = "resources/templates/list"
-            found += await self._list(method, "resourceTemplates", MOST_RESOURCES)
-        except BadRequest:  # many servers have no templates
-            pass
+        method = "resources/templates/list"
+        found += await self._list_extras(method, "resourceTemplates", MOST_RESOURCES) or ()
         return tuple(one for one in map(read_resource, found) if one)
 
     async def read_resource(self, uri: str) -> RemoteResult:
@@ -173,12 +170,26 @@ class McpConnection:
         listed = await self._list("tools/list", "tools", MOST_TOOLS)
         self.tools = tuple(tool for tool in map(read_tool, listed) if tool)
 
-    async def _list(self, method: str, member: str, most: int) -> list[JsonMap]:
-        """Return the pages of a list, as many as are taken."""
+    async def _list_extras(self, method: str, member: str, most: int) -> list[JsonMap] | None:
+        """Return a list without which the server can be used; None if it does not give it.
+
+        Many refuse those that they do not have, and some never answer.
+        """
+        try:
+            return await self._list(method, member, most, EXTRAS_SECONDS)
+        except (BadRequest, Unavailable):
+            if self.closed:
+                raise
+            return None
+
+    async def _list(
+        self, method: str, member: str, most: int, seconds: float = LIST_SECONDS
+    ) -> list[JsonMap]:
+        """Return the pages of a list, as many as are taken; each within so many seconds."""
         found: list[JsonMap] = []
         params: JsonMap = {}
         for _ in range(MOST_PAGES):
-            page = await self._request(method, params, LIST_SECONDS)
+            page = await self._request(method, params, seconds)
             found += iter_maps(page, member)
             cursor = page.get("nextCursor")
             if not isinstance(cursor, str) or not cursor or len(found) >= most:

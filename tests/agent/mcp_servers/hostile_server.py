@@ -64,12 +64,12 @@ def serve() -> None:
             revision = (
                 "1999-01-01" if MANNER == "old revision" else message["params"]["protocolVersion"]
             )
-            say(
-                {
-                    "id": number,
-                    "result": {"protocolVersion": revision, "capabilities": {"tools": {}}},
-                }
-            )
+            offered: dict[str, Any] = {"tools": {}}
+            if MANNER == "tools alone":  # it never answers what it says that it has besides
+                offered |= {"prompts": {}, "resources": {}}
+            say({"id": number, "result": {"protocolVersion": revision, "capabilities": offered}})
+        elif method == "resources/list":
+            say({"id": number, "result": {"resources": [{"uri": "tea://menu", "name": "menu"}]}})
         elif method == "tools/list":
             say({"id": number, "result": list_tools(number)})
         elif method == "tools/call":

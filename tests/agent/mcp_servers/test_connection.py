@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from agentd.agent.mcp_servers import connection as client
 from agentd.agent.mcp_servers.connection import McpConnection
 from agentd.agent.mcp_servers.messages import (
     LONGEST_DESCRIPTION,
@@ -207,6 +208,22 @@ def test_a_server_that_never_answers_a_call_is_given_up(tmp_path: Path) -> None:
             await connection.call_tool("plain", {})
 
     talk(build_server("hostile_server.py", "never answers", seconds=1), tmp_path, work)
+
+
+def test_tools_are_of_use_though_prompts_and_templates_are_never_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "EXTRAS_SECONDS", 0.2)
+
+    async def work(connection: McpConnection) -> Any:
+        listed = await connection.list_resources()
+        called = await connection.call_tool("plain", {})
+        return connection.prompts, [one.uri for one in listed], called
+
+    prompts, resources, called = talk(
+        build_server("hostile_server.py", "tools alone"), tmp_path, work
+    )
+    assert prompts == () and resources == ["tea://menu"] and called.text.startswith("yyy")
 
 
 def test_endless_pages_of_tools_end(tmp_path: Path) -> None:
