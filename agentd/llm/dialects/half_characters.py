@@ -14,6 +14,11 @@ _SECOND = range(0xDC00, 0xE000)
 
 _JsonPath: TypeAlias = tuple[str | int, ...]
 
+LONGEST_PATH = 16
+"""Steps to a text of which halves are remembered: those of replies are less than ten away."""
+MOST_HALVES = 1_000
+"""First halves that are remembered: a reply has a few texts at a time."""
+
 
 class HalfCharacterDecoder:
     """Decodes what msgspec refuses. One for each reply, because halves are joined across events."""
@@ -26,32 +31,40 @@ class HalfCharacterDecoder:
         """Return the value; raises ``ValueError`` for what is no JSON, ``RecursionError``.
 
         A first half at the end of a text is moved to the beginning of the next text at its path.
-        Halves without the other are replaced.
+        Halves without the other are replaced. The time and memory grow with the data alone, however
+        deep it is.
         """
         return self._repair(json.loads(data), ())
 
-    def _repair(self, value: Any, path: _JsonPath) -> Any:
+    def _repair(self, value: Any, path: _JsonPath | None) -> Any:
+        """Return the value at a path; None is one that is too long to remember."""
         match value:
             case str():
                 return self._repair_text(value, path)
             case list():
-                return [self._repair(inner, (*path, at)) for at, inner in enumerate(value)]
+                return [self._repair(inner, _extend(path, at)) for at, inner in enumerate(value)]
             case dict():
                 return {
-                    _replace_halves(name): self._repair(inner, (*path, name))
+                    _replace_halves(name): self._repair(inner, _extend(path, name))
                     for name, inner in value.items()
                 }
         return value
 
-    def _repair_text(self, text: str, path: _JsonPath) -> str:
+    def _repair_text(self, text: str, path: _JsonPath | None) -> str:
+        if path is None:
+            return _replace_halves(text)
         first = self._first_halves.get(path, "")
         if first and text:
             del self._first_halves[path]
             text = first + text if ord(text[0]) in _SECOND else text
-        if text and ord(text[-1]) in _FIRST:
+        if text and ord(text[-1]) in _FIRST and len(self._first_halves) < MOST_HALVES:
             self._first_halves[path] = text[-1]
             text = text[:-1]
         return _replace_halves(text)
+
+
+def _extend(path: _JsonPath | None, step: str | int) -> _JsonPath | None:
+    return None if path is None or len(path) >= LONGEST_PATH else (*path, step)
 
 
 def may_hold_halves(data: str | bytes) -> bool:

@@ -1,12 +1,14 @@
 """Text that a supplier cut between the two halves of a character arrives whole."""
 
 import json
+import tracemalloc
 
 import pytest
 
 from agentd.llm.conversation import ReplyFinished, TextDelta, ToolCallDone, UsageUpdated
 from agentd.llm.dialects.callers import CALLERS
 from agentd.llm.dialects.dialect import DIALECTS
+from agentd.llm.dialects.half_characters import MOST_HALVES, HalfCharacterDecoder
 from agentd.llm.price import Usage
 from tests.llm.dialects.streams import build_gemini_piece, encode_chunks
 from tests.supplier.frames import encode_named_event
@@ -104,3 +106,20 @@ def test_a_whole_reply_that_ends_with_a_half_is_read():
     assert DIALECTS["anthropic"].parse_response(json.dumps(said).encode())[-1] == ReplyFinished(
         "end"
     )
+
+
+def test_halves_in_what_is_nested_deep_take_little_memory() -> None:
+    depth = 300
+    body = b"[" * depth + rb'"\ud83d",' * 50_000 + b"0" + b"]" * depth
+    tracemalloc.start()
+    HalfCharacterDecoder().decode(body)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 40 * len(body)
+
+
+def test_of_many_cut_texts_the_first_ones_are_remembered() -> None:
+    halves = HalfCharacterDecoder()
+    halves.decode(b"[%b0]" % (rb'"\ud83d",' * (MOST_HALVES + 1)))
+    found = halves.decode(b"[%b0]" % (rb'"\ude00",' * (MOST_HALVES + 1)))
+    assert found == [GRIN] * MOST_HALVES + [REPLACED, 0]
