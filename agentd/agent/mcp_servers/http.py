@@ -246,7 +246,10 @@ class HttpTransport:
 
     def _take(self, data: bytes | str, request: RpcId | None) -> bool:
         """Pass messages on; return whether the answer to a request is among them."""
-        messages = decode_messages(data)
+        try:
+            messages = decode_messages(data)
+        except TooLarge as error:
+            raise self._refuse("sends a message with too many values") from error
         answered = any("method" not in one and one.get("id") == request for one in messages)
         if answered and request is not None:
             self._exchanges.pop(request, None)  # what comes after it may still be read

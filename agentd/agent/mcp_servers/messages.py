@@ -17,6 +17,7 @@ from agentd.agent.mcp_servers.tool_schemas import fit_schema, rename_properties
 from agentd.agent.text import sanitize
 from agentd.agent.tools.viewing import read_picture
 from agentd.llm.dialects.half_characters import HalfCharacterDecoder
+from agentd.llm.dialects.value_count import check_value_count
 
 JsonMap: TypeAlias = dict[str, object]
 RpcId: TypeAlias = int | str
@@ -132,7 +133,9 @@ def decode_messages(data: bytes | str) -> tuple[JsonMap, ...]:
     """Return the messages of a line or body (several: a batch); none if it is not JSON.
 
     A text that was cut within a character does not make a message unreadable, nor does a ``NaN``.
+    Raises ``TooLarge`` for so many values that all else would wait while they are decoded.
     """
+    check_value_count(data.encode(errors="replace") if isinstance(data, str) else data)
     try:
         found = msgspec.json.decode(data)
     except (ValueError, RecursionError):
@@ -243,7 +246,10 @@ def read_call_result(result: Mapping[str, object]) -> RemoteResult:
     texts, images = _read_contents(tuple(iter_maps(result, "content")))
     structured = result.get("structuredContent")
     if structured is not None and not texts:
-        texts = [msgspec.json.encode(structured).decode()]
+        try:
+            texts = [msgspec.json.encode(structured).decode()]
+        except RecursionError:
+            texts = ["[structured content: nested too deep to be shown]"]
     return RemoteResult(_join(texts), tuple(images), result.get("isError") is True)
 
 

@@ -6,7 +6,7 @@ from agentd.agent.mcp_servers.messages import RpcId, decode_messages
 from agentd.agent.mcp_servers.model import ReadyServer
 from agentd.agent.mcp_servers.transport import OnClosed, OnLost, OnMessage
 from agentd.agent.text import sanitize
-from agentd.core.errors import Unavailable
+from agentd.core.errors import TooLarge, Unavailable
 from agentd.core.redaction import scrub
 from agentd.core.tasks import cancel_task
 from agentd.system.dialogue import Graces, Program
@@ -68,7 +68,11 @@ class StdioTransport:
         lines, odd = Lines(), 0
         while data := await program.read():
             for line in lines.feed(data):
-                messages = decode_messages(line)
+                try:
+                    messages = decode_messages(line)
+                except TooLarge:
+                    on_closed("it wrote a message with too many values")
+                    return
                 odd = 0 if messages else odd + 1
                 for message in messages:
                     on_message(message)

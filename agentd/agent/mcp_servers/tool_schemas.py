@@ -8,6 +8,8 @@ import msgspec
 
 LARGEST_SCHEMA = 24_000
 """Bytes of a tool's schema as JSON."""
+DEEPEST_SCHEMA = 64
+"""Objects and lists within each other; far deeper ones could not be written to a supplier."""
 _ALTERNATIVES = ("anyOf", "oneOf")
 _REFUSED = (*_ALTERNATIVES, "allOf", "not", "enum")
 """Keywords for which suppliers refuse a schema, at its top, and with it the whole request."""
@@ -20,9 +22,9 @@ def fit_schema(given: Mapping[str, object]) -> dict[str, object]:
     """Return an object's schema without alternatives at its top: it has the properties of all.
 
     Only what each alternative requires is required; the rest is for the server to say. One that
-    is too large, or no object's, becomes that of any object.
+    is too large or too deep, or no object's, becomes that of any object.
     """
-    if len(msgspec.json.encode(given)) > LARGEST_SCHEMA or given.get("type") != "object":
+    if given.get("type") != "object" or not _is_of_a_fit_size(given):
         return {"type": "object", "properties": {}}
     parts = [given, *_iter_branches(given, "allOf")]
     required = [name for one in parts for name in _list_required(one)]
@@ -39,6 +41,25 @@ def fit_schema(given: Mapping[str, object]) -> dict[str, object]:
     kept = {key: value for key, value in given.items() if key not in dropped}
     more = {"required": list(dict.fromkeys(required))} if required else {}
     return {**kept, "properties": properties, **more}
+
+
+def _is_of_a_fit_size(given: Mapping[str, object]) -> bool:
+    try:
+        size = len(msgspec.json.encode(given))
+    except RecursionError:
+        return False
+    if size > LARGEST_SCHEMA:
+        return False
+    level: list[object] = [given]
+    for _ in range(DEEPEST_SCHEMA):
+        level = [inner for one in level for inner in _list_inner(one)]
+    return not level
+
+
+def _list_inner(value: object) -> list[object]:
+    """Return the objects and lists directly within a value."""
+    found = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return [one for one in found if isinstance(one, dict | list)]
 
 
 def rename_properties(

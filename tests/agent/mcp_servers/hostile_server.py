@@ -46,17 +46,25 @@ def list_tools(number: int) -> dict[str, Any]:
     return {"tools": [tool]}
 
 
+def say_unasked() -> None:
+    """Write what no client can use, in the manner that is asked for."""
+    written = ""
+    match MANNER:
+        case "garbage":
+            written = "".join(f"{{nonsense {number}\n" for number in range(3000))
+        case "huge line":
+            written = "x" * (9 * 2**20) + "\n"
+        case "many values":
+            written = '{"method": "x", "params": {"a": [' + "[]," * 500_000 + "0]}}\n"
+    sys.stdout.write(written)
+    sys.stdout.flush()
+
+
 def serve() -> None:
     """Answer requests in the manner that is asked for."""
     if MANNER == "silent":
         sys.stdin.read()
-    if MANNER == "garbage":
-        for number in range(3000):
-            sys.stdout.write(f"{{nonsense {number}\n")
-        sys.stdout.flush()
-    if MANNER == "huge line":
-        sys.stdout.write("x" * (9 * 2**20) + "\n")
-        sys.stdout.flush()
+    say_unasked()
     for line in sys.stdin:
         message = json.loads(line)
         number, method = message.get("id"), message.get("method")

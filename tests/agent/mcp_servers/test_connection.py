@@ -196,7 +196,7 @@ async def _nothing(connection: McpConnection) -> None:
     pass
 
 
-@pytest.mark.parametrize("manner", ["garbage", "huge line", "old revision"])
+@pytest.mark.parametrize("manner", ["garbage", "huge line", "many values", "old revision"])
 def test_a_server_that_talks_nonsense_is_refused(tmp_path: Path, manner: str) -> None:
     with pytest.raises(Unavailable, match="MCP server tea"):
         talk(build_server("hostile_server.py", manner), tmp_path, _nothing)

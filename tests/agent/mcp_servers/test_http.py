@@ -112,6 +112,8 @@ class _Handler(BaseHTTPRequestHandler):
         elif method == "tools/list":
             tool = {"name": "plain", "inputSchema": {"type": "object"}}
             self._answer(200, _reply(number, {"tools": [tool]}))
+        elif self.server.manner == "many values":
+            self._answer(200, b'{"id": 0, "result": {"a": [%b0]}}' % (b"[]," * 500_000))
         elif self.server.manner == "leak":
             self._answer(500, self.headers["Authorization"].encode())
         elif self.server.manner == "leak the token":
@@ -226,6 +228,17 @@ def test_a_secret_that_comes_back_is_not_shown(server: _Server, manner: str, tol
 
     message = talk(ReadyServer("tea", url=server.url, headers=headers), work)
     assert "secret" not in message and told in message
+
+
+def test_an_answer_with_too_many_values_is_told_and_the_next_one_is_read(server: _Server) -> None:
+    async def work(connection: McpConnection) -> Any:
+        server.manner = "many values"
+        with pytest.raises(Unavailable, match="too many values"):
+            await connection.call_tool("plain", {})
+        server.manner = ""
+        return (await connection.call_tool("plain", {})).text
+
+    assert talk(ReadyServer("tea", url=server.url), work) == "ok"
 
 
 def test_a_server_that_is_not_there_is_told() -> None:

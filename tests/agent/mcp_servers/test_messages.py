@@ -14,6 +14,8 @@ from agentd.agent.mcp_servers.messages import (
     read_call_result,
     read_tool,
 )
+from agentd.core.errors import TooLarge
+from agentd.llm.dialects.value_count import MAX_PARTS
 from tests.support.processor import busy_for_less_than
 
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(60)).decode()
@@ -119,6 +121,31 @@ def test_a_text_that_is_cut_within_a_character_does_not_lose_the_message(
 @pytest.mark.parametrize("line", [b"", b"hello", b'{"text": "', b"[" * 100_000, b"7", b"\xff"])
 def test_what_is_no_json_is_no_message(line: bytes) -> None:
     assert decode_messages(line) == ()
+
+
+def test_a_message_with_so_many_values_that_all_else_would_wait_is_refused() -> None:
+    body = b'{"id": 1, "result": {"content": [%b0]}}' % (b"[]," * MAX_PARTS)
+    with pytest.raises(TooLarge):
+        decode_messages(body)
+    with pytest.raises(TooLarge):
+        decode_messages(body.decode())
+
+
+@pytest.mark.parametrize("depth", [40, 200, 2_000])
+def test_a_tool_whose_schema_is_nested_too_deep_takes_any_object(depth: int) -> None:
+    schema: dict[str, Any] = {}
+    for _ in range(depth):
+        schema = {"type": "object", "properties": {"a": schema}}
+    assert read_schema(schema) == {"type": "object", "properties": {}}
+
+
+@pytest.mark.parametrize("depth", [10, 2_000])
+def test_structured_content_of_any_depth_is_a_result(depth: int) -> None:
+    value: list[Any] = []
+    for _ in range(depth):
+        value = [value]
+    text = read_call_result({"structuredContent": value}).text
+    assert text.startswith("[[[[") or "too deep" in text
 
 
 NAMES = st.lists(
