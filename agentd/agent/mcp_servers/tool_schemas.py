@@ -6,6 +6,8 @@ from hashlib import sha256
 
 import msgspec
 
+from agentd.agent.mcp_servers.schema_repairs import repair_object
+
 LARGEST_SCHEMA = 24_000
 """Bytes of a tool's schema as JSON."""
 DEEPEST_SCHEMA = 64
@@ -26,6 +28,7 @@ def fit_schema(given: Mapping[str, object]) -> dict[str, object]:
     """
     if given.get("type") != "object" or not _is_of_a_fit_size(given):
         return {"type": "object", "properties": {}}
+    given = repair_object(given)
     parts = [given, *_iter_branches(given, "allOf")]
     required = [name for one in parts for name in _list_required(one)]
     for kind in _ALTERNATIVES:
