@@ -26,6 +26,7 @@ from agentd.cli.options import (
 )
 from agentd.cli.output import excerpt, print_result, print_table
 from agentd.core.errors import BadRequest, NotFound, Unavailable
+from agentd.http.validation_errors import explain_validation_error
 from agentd.storage.layout import Layout
 
 EXAMPLES = """\
@@ -149,7 +150,8 @@ def _build_server(args: argparse.Namespace) -> McpServerSettings:
     try:
         return msgspec.convert(values, McpServerSettings)
     except msgspec.ValidationError as error:
-        raise BadRequest(f"The MCP server is not valid: {error}") from None
+        what = explain_validation_error(str(error), McpServerSettings)
+        raise BadRequest(f"The MCP server is not valid: {what}") from None
 
 
 def _split(pair: str, between: str, expected: str) -> tuple[str, str]:

@@ -15,7 +15,10 @@ from agentd.core.errors import suggest_name
 _PATH = r"(?: - at `(?P<path>\$[^`]*)`)?"
 _UNKNOWN_FIELD = re.compile(rf"Object contains unknown field `(?P<name>.*?)`{_PATH}", re.DOTALL)
 _INVALID_VALUE = re.compile(rf"Invalid enum value '(?P<name>.*?)'{_PATH}", re.DOTALL)
-_NO_MATCH = re.compile(rf"Expected `str` matching regex '.*'{_PATH}", re.DOTALL)
+_NO_MATCH = re.compile(
+    r"Expected `str` matching regex '.*'(?: - at `(?P<key>key` in `)?(?P<path>\$[^`]*)`)?",
+    re.DOTALL,
+)
 _STEP = re.compile(r"\.([^.\[]+)|\[[^\]]*\]")
 _KEPT_ENDS = 300
 """Characters that are kept of either end of a long message; what was sent is in its middle."""
@@ -41,8 +44,13 @@ def explain_validation_error(message: str, kind: Any) -> str:
             value["name"], [str(one) for each in choices for one in each.values]
         )
     if text := _NO_MATCH.fullmatch(message):
-        forms = [form for _, form in _find_types(kind, text["path"]) if form]
-        return f"Expected {forms[0]} - at `{text['path'] or '$'}`" if forms else message
+        found = _find_types(kind, text["path"])
+        if text["key"]:
+            maps = [one for one, _ in found if isinstance(one, inspect.DictType)]
+            found = [each for one in maps for each in _unwrap(one.key_type)]
+        forms = [form for _, form in found if form]
+        place = f"{text['key'] or ''}{text['path'] or '$'}"
+        return f"Expected {forms[0]} - at `{place}`" if forms else message
     return message
 
 

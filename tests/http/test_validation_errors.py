@@ -23,6 +23,7 @@ class Body(Struct, forbid_unknown_fields=True):
     by_name: dict[str, Inner] = {}
     nested: list[dict[str, Literal["one", "two"] | None]] = []
     names: list[Name] = []
+    by_small_name: dict[Name, int] = {}
 
 
 def explain_error(body: dict[str, Any]) -> str:
@@ -37,7 +38,7 @@ def explain_error(body: dict[str, Any]) -> str:
         ({"itms": []}, 'unknown field `itms`; did you mean "items"?'),
         (
             {"zzz": 1},
-            "unknown field `zzz` (known: inner, items, by_name, nested, names)",
+            "unknown field `zzz` (known: inner, items, by_name, nested, names, by_small_name)",
         ),
         ({"inner": {"full_name": "x"}}, '`full_name` - at `$.inner`; did you mean "fullName"?'),
         ({"items": [{}, {"colr": 1}]}, '`colr` - at `$.items[1]`; did you mean "color"?'),
@@ -46,6 +47,7 @@ def explain_error(body: dict[str, Any]) -> str:
         ({"inner": {"color": "blue"}}, "'blue' - at `$.inner.color` (known: green, red)"),
         ({"nested": [{"k": "tow"}]}, "'tow' - at `$.nested[0][...]`; did you mean \"two\"?"),
         ({"inner": {"fullName": "X"}}, "Expected small letters - at `$.inner.fullName`"),
+        ({"by_small_name": {"X": 1}}, "Expected small letters - at `key` in `$.by_small_name`"),
         ({"names": ["X"]}, "Expected small letters - at `$.names[0]`"),
         ({"inner": {"bare": "y"}}, "Expected `str` matching regex '^x' - at `$.inner.bare`"),
         ({"items": 5}, "Expected `array`, got `int` - at `$.items`"),

@@ -44,6 +44,7 @@ from agentd.core.errors import (
 from agentd.http.access import RouteGroup
 from agentd.http.request import Request, Response
 from agentd.http.routing import Route
+from agentd.http.validation_errors import explain_validation_error
 
 CHECK_SECONDS = 90.0
 
@@ -237,7 +238,8 @@ def _read_form(form: McpServerForm, before: McpServerSettings | None) -> McpServ
     try:
         return msgspec.convert(values, McpServerSettings)
     except msgspec.ValidationError as error:
-        raise BadRequest(f"The MCP server is not valid: {error}") from None
+        what = explain_validation_error(str(error), McpServerSettings)
+        raise BadRequest(f"The MCP server is not valid: {what}") from None
 
 
 _EDIT_ERRORS = (BadRequest, Conflict, Unavailable)

@@ -12,9 +12,26 @@ from msgspec import Meta, Struct, structs
 from agentd.core.secret_text import MASK, is_reference
 from agentd.llm.upstream.header_rules import find_header_problem
 
-ServerName: TypeAlias = Annotated[str, Meta(pattern="^[A-Za-z0-9][A-Za-z0-9_-]{0,31}\\Z")]
+SERVER_NAME_FORM = "at most 32 letters, digits, - and _, of which the first is no sign"
+ServerName: TypeAlias = Annotated[
+    str, Meta(pattern="^[A-Za-z0-9][A-Za-z0-9_-]{0,31}\\Z", extra={"form": SERVER_NAME_FORM})
+]
 Argument: TypeAlias = Annotated[str, Meta(max_length=4096)]
-VariableName: TypeAlias = Annotated[str, Meta(pattern="^[A-Za-z_][A-Za-z0-9_]{0,99}\\Z")]
+VariableName: TypeAlias = Annotated[
+    str,
+    Meta(
+        pattern="^[A-Za-z_][A-Za-z0-9_]{0,99}\\Z",
+        extra={"form": "at most 100 letters, digits and _, not beginning with a digit"},
+    ),
+]
+Address: TypeAlias = Annotated[
+    str,
+    Meta(
+        pattern="^((https?://|\\$\\{)[^\\s#]+)?\\Z",
+        max_length=2000,
+        extra={"form": "an address such as https://docs.example/mcp, without blanks and #"},
+    ),
+]
 SecretValue: TypeAlias = Annotated[str, Meta(max_length=8192, extra={"secret": True})]
 """A text with ``${NAME}`` in it, ``env:NAME`` or ``file:PATH``."""
 
@@ -38,7 +55,7 @@ class McpServerSettings(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The program with its arguments, which is spoken with over its standard input and output."""
     env: dict[VariableName, SecretValue] = {}
     """Further variables of the program, which inherits none of the daemon's keys."""
-    url: Annotated[str, Meta(pattern="^((https?://|\\$\\{)[^\\s#]+)?\\Z", max_length=2000)] = ""
+    url: Address = ""
     """The address of a server that speaks Streamable HTTP; loopback is allowed."""
     headers: dict[Annotated[str, Meta(max_length=100)], SecretValue] = {}
     """Headers of each request to the address."""

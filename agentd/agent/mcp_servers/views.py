@@ -8,6 +8,7 @@ from msgspec import Meta, Struct, structs
 from agentd.agent.mcp_servers.messages import RemoteTool
 from agentd.agent.mcp_servers.model import (
     DEFAULT_SECONDS,
+    SERVER_NAME_FORM,
     McpServerSettings,
     ProjectServer,
     describe_launch,
@@ -20,7 +21,9 @@ from agentd.core.clock import Timestamp
 class McpServerForm(Struct, frozen=True):
     """A server as ``mcp.yml`` has it; variables and headers are masked in responses."""
 
-    name: Annotated[str, Meta(pattern="^[A-Za-z0-9][A-Za-z0-9_-]{0,31}$")]
+    name: Annotated[
+        str, Meta(pattern="^[A-Za-z0-9][A-Za-z0-9_-]{0,31}$", extra={"form": SERVER_NAME_FORM})
+    ]
     enabled: bool = True
     command: tuple[str, ...] = ()
     """The program with its arguments; empty for an address."""

@@ -125,6 +125,22 @@ def test_headers_are_not_sent_to_another_address_by_their_mask(admin: Browser) -
 
 
 @pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"url": "docs.example/mcp"}, "Expected an address such as https://docs.example/mcp"),
+        ({"command": ["x"], "env": {"A-B": "1"}}, "digits and _, not beginning with a digit"),
+        ({"command": ["x"], "name": "a b"}, "Expected at most 32 letters, digits, - and _"),
+    ],
+)
+def test_what_is_written_in_another_way_is_told_without_a_pattern(
+    admin: Browser, wrong: dict[str, object], told: str
+) -> None:
+    refused = admin.send("POST", "/api/mcp-servers", {"name": "a", **wrong})
+    assert refused.status == 400
+    assert told in refused.body.decode() and "regex" not in refused.body.decode()
+
+
+@pytest.mark.parametrize(
     "wrong",
     [
         {"command": ["x"], "url": "http://x"},
