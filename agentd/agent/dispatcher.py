@@ -266,6 +266,7 @@ class Dispatcher:
         work = self._make_runner(chat_id, evidence, TurnMachine())
         place = partial(self._occupy_slot, chat_id, asyncio.current_task())
         tools = await self._turns.list_running_tools(chat_id)
+        await self._turns.withdraw_questions(chat_id)
         await work.apply(end_after_bug(tools, error) if error else end_after_crash(tools), place)
 
     async def _recover(self, chat_id: int, error: BaseException) -> None:

@@ -87,19 +87,13 @@ class TurnRecorder:
             try:
                 for use in await self.list_running_tools(chat.id):
                     text = format_tool_message(use.input, TOOL_INTERRUPTED)
-                    await self.add_message(
-                        chat.id,
-                        "tool",
-                        text,
-                        tool=use.name,
-                        tool_use=use.number,
-                        report=report_tool_use(
-                            use.input,
-                            ok=False,
-                            number=use.number,
-                            parent=use.parent,
-                        ),
+                    report = report_tool_use(
+                        use.input, ok=False, number=use.number, parent=use.parent
                     )
+                    await self.add_message(
+                        chat.id, "tool", text, tool=use.name, tool_use=use.number, report=report
+                    )
+                await self.withdraw_questions(chat.id)
                 if again:
                     await self.defer_turn(chat.id, LimitWait(chat.updated_at, RETRYING))
                 else:
@@ -218,6 +212,14 @@ class TurnRecorder:
             decided = ApprovalDecision(approval.state, author, note, approval.id, approval.session)
             message = self._make_decision(decided, render_decision(decided, approval.kind), at)
         await self._chats.record(chat, by, ApprovalAnswered(approval, message), at)
+
+    async def withdraw_questions(self, chat_id: int) -> None:
+        """Close the questions of a turn that nobody carries out any more; the history says why."""
+        chat = await self._chats.open(chat_id)
+        for asked in chat.agent.asked:
+            at = self._chats.get_next_timestamp(chat)
+            closed = replace(asked, state="withdrawn", answered_at=at, diff="")
+            await self._chats.record(chat, AGENT, ApprovalAnswered(closed), at)
 
     async def add_denial(self, chat_id: int, reason: str, action: str) -> None:
         """Show in the history that the settings denied an action, and why."""

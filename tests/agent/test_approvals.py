@@ -446,8 +446,10 @@ async def test_a_crash_leaves_no_question_open(layout):
         services.files.append = real
     async with running_services(layout) as services:
         assert services.chats.get_summary(number).asking == 1
+        asked = (await services.chats.get(number)).agent.asked[0].id
         await services.turns.end_interrupted()
         assert services.chats.get_summary(number).asking == 0
+        assert list_updates(services) == [(asked, "withdrawn")]
 
 
 def _fail_unavailable(*_: object) -> None:

@@ -15,7 +15,7 @@ from agentd.agent.engine import Question, ReplyCompleted
 from agentd.auth.password import hash_password
 from agentd.auth.roles import User
 from agentd.auth.user_store import UserFile
-from tests.supplier.steps import Answer, Say, Stall
+from tests.supplier.steps import Answer, Call, Say, Stall
 from tests.supplier.supplier import Supplier
 from tests.support.daemon import CHEAP, WORD, Serving, until
 from tests.support.ports import find_free_port
@@ -110,6 +110,29 @@ def test_kill_9_in_the_middle_of_a_reply_loses_and_doubles_nothing(
         expect(page.locator(".script")).to_have_text(shown, use_inner_text=True)
     finally:
         stall.release()
+        context.close()
+
+
+def test_a_question_whose_turn_a_kill_9_ended_is_no_longer_shown(
+    browser: Browser, daemon: Daemon, supplier: Supplier
+) -> None:
+    supplier.script(Call("ask_person", {"question": "Which tea?", "choices": ["green", "black"]}))
+    context = browser.new_context(reduced_motion="reduce", service_workers="block")
+    page = context.new_page()
+    try:
+        page.goto(daemon.url)
+        sign_in(page)
+        page.get_by_label("The first prompt").fill("ask me")
+        page.get_by_label("The first prompt").press("Enter")
+        expect(page.locator(".ask")).to_contain_text("Which tea?")
+        expect(page.locator(".chat-row")).to_contain_text("The agent asks you")
+        daemon.kill()
+        expect(page.get_by_text("agentd does not answer · trying again")).to_be_visible()
+        daemon.start()
+        expect(page.locator(".failure")).to_contain_text("Interrupted")
+        expect(page.locator(".ask")).to_have_count(0)
+        expect(page.locator(".chat-row")).not_to_contain_text("The agent asks you")
+    finally:
         context.close()
 
 
