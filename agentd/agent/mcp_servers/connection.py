@@ -265,7 +265,7 @@ class McpConnection:
                 self._on_notification(method, get_map(message, "params"))
         elif isinstance(number, int | str) and (pending := self._pending.get(number)):
             if "error" in message:
-                reason = explain_error(get_map(message, "error"))
+                reason = self.server.hide_secrets(explain_error(get_map(message, "error")))
                 pending.fail(BadRequest(f"The MCP server {self.server.name} says: {reason}"))
             elif not pending.answer.done():
                 pending.answer.set_result(get_map(message, "result"))

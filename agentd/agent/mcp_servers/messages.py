@@ -40,6 +40,8 @@ LONGEST_TOOL_NAME = 64
 """Characters that suppliers accept."""
 LONGEST_TEXT = 64 * 1024
 MOST_IMAGES = 4
+MOST_CONTENTS = 1_000
+"""Parts of one result that are read; each takes time, and a result may have a million."""
 _PROMPT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _ODD = re.compile(r"[^A-Za-z0-9_-]+")
 
@@ -269,7 +271,7 @@ def read_prompt_result(result: Mapping[str, object]) -> str:
 def _read_contents(contents: Sequence[Mapping[str, object]]) -> tuple[list[str], list[RemoteImage]]:
     texts: list[str] = []
     images: list[RemoteImage] = []
-    for content in contents:
+    for content in contents[:MOST_CONTENTS]:
         one = content
         if content.get("type") == "resource":
             one = _unpack_resource(content)
@@ -285,6 +287,8 @@ def _read_contents(contents: Sequence[Mapping[str, object]]) -> tuple[list[str],
             images.append(image)
         else:
             texts.append(f"[{get_string(one, 'mimeType', 100) or kind}: cannot be shown here]")
+    if len(contents) > MOST_CONTENTS:
+        texts.append(f"[{len(contents) - MOST_CONTENTS:,} more parts: cannot be shown here]")
     return [text for text in texts if text], images
 
 

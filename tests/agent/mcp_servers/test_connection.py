@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from agentd.agent.mcp_servers import connection as client
 from agentd.agent.mcp_servers.connection import McpConnection
@@ -224,6 +225,28 @@ def test_tools_are_of_use_though_prompts_and_templates_are_never_listed(
         build_server("hostile_server.py", "tools alone"), tmp_path, work
     )
     assert prompts == () and resources == ["tea://menu"] and called.text.startswith("yyy")
+
+
+def test_resources_are_listed_although_a_server_is_silent_about_templates(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mcp_connection, "PROMPTS_SECONDS", 0.2)
+
+    async def work(connection: McpConnection) -> Any:
+        return [one.uri for one in await connection.list_resources()]
+
+    assert talk(build_server("half_server.py"), tmp_path, work) == ["tea://menu"]
+
+
+def test_an_error_that_repeats_a_secret_of_the_server_does_not_show_it(tmp_path: Path) -> None:
+    async def work(connection: McpConnection) -> Any:
+        with pytest.raises(BadRequest) as caught:
+            await connection.call_tool("plain", {})
+        return caught.value.message
+
+    server = build_server("half_server.py")
+    server = structs.replace(server, env={"TEA_TOKEN": "secret-0123456789"})
+    assert "*** is no token" in talk(server, tmp_path, work)
 
 
 def test_endless_pages_of_tools_end(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from hypothesis import given as examples
 from hypothesis import strategies as st
 
 from agentd.agent.mcp_servers.messages import (
+    MOST_CONTENTS,
     RemoteImage,
     decode_messages,
     read_call_result,
@@ -80,6 +81,14 @@ def test_alternatives_that_all_refer_to_one_part_cost_no_more_than_it() -> None:
     with busy_for_less_than(0.2):
         for _ in range(20):
             assert len(read_schema(schema)["properties"]) == 700
+
+
+def test_of_a_result_with_very_many_parts_the_first_are_read_and_the_rest_is_told() -> None:
+    parts = [{"type": "text", "text": str(number)} for number in range(300_000)]
+    with busy_for_less_than(0.2):
+        text = read_call_result({"content": parts}).text
+    assert text.splitlines()[:2] == ["0", "1"]
+    assert text.endswith(f"[{300_000 - MOST_CONTENTS:,} more parts: cannot be shown here]")
 
 
 @pytest.mark.parametrize("kind", ["image/png", "image/jpeg", "image/jpg", "image/x-unknown"])

@@ -1,0 +1,29 @@
+"""A server over stdio that lists its resources, never its templates, and tells its token."""
+
+import json
+import os
+import sys
+from typing import Any
+
+
+def answer(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the members of an answer; None: there never is one."""
+    match method:
+        case "initialize":
+            capabilities: dict[str, Any] = {"tools": {}, "resources": {}}
+            revision = params["protocolVersion"]
+            return {"result": {"protocolVersion": revision, "capabilities": capabilities}}
+        case "tools/list":
+            return {"result": {"tools": []}}
+        case "resources/list":
+            return {"result": {"resources": [{"uri": "tea://menu", "name": "menu"}]}}
+        case "tools/call":
+            return {"error": {"code": 1, "message": f"{os.environ['TEA_TOKEN']} is no token"}}
+    return None
+
+
+for line in sys.stdin:
+    message = json.loads(line)
+    if found := answer(message["method"], message.get("params", {})):
+        sys.stdout.write(json.dumps({"jsonrpc": "2.0", "id": message["id"], **found}) + "\n")
+        sys.stdout.flush()
