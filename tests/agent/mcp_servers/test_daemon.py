@@ -65,6 +65,7 @@ def test_a_prompt_of_a_server_is_a_command(served: ServedAgent, supplier: Suppli
         assert "tea is missing. Write /tea:order tea" in failed["content"]
         caller.append(chat, "/tea:nothing at all")
         caller.wait_until_idle(chat)
+        assert served.process.end(signal.SIGTERM) == 0  # a killed one would leave the server
     first, second = supplier.requests
     assert "Bring me green tea." in str(first.body) and "/tea:order" not in str(first.body)
     assert "/tea:nothing at all" in str(second.body), "what no server has is sent as it is"
