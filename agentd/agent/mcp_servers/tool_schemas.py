@@ -24,9 +24,11 @@ def fit_schema(given: Mapping[str, object]) -> dict[str, object]:
     """Return an object's schema without alternatives at its top: it has the properties of all.
 
     Only what each alternative requires is required; the rest is for the server to say. One that
-    is too large or too deep, or no object's, becomes that of any object.
+    is too large or too deep, or no object's, becomes that of any object. One without a type is
+    taken for an object's, as arguments are never anything else.
     """
-    if given.get("type") != "object" or not _is_of_a_fit_size(given):
+    given = {"type": "object", **given}
+    if given["type"] != "object" or not _is_of_a_fit_size(given):
         return {"type": "object", "properties": {}}
     given = repair_object(given)
     parts = [given, *_iter_branches(given, "allOf")]

@@ -227,17 +227,6 @@ def test_tools_are_of_use_though_prompts_and_templates_are_never_listed(
     assert prompts == () and resources == ["tea://menu"] and called.text.startswith("yyy")
 
 
-def test_resources_are_listed_although_a_server_is_silent_about_templates(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(mcp_connection, "PROMPTS_SECONDS", 0.2)
-
-    async def work(connection: McpConnection) -> Any:
-        return [one.uri for one in await connection.list_resources()]
-
-    assert talk(build_server("half_server.py"), tmp_path, work) == ["tea://menu"]
-
-
 def test_an_error_that_repeats_a_secret_of_the_server_does_not_show_it(tmp_path: Path) -> None:
     async def work(connection: McpConnection) -> Any:
         with pytest.raises(BadRequest) as caught:

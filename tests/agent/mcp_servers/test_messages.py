@@ -69,6 +69,12 @@ def test_alternatives_at_the_top_of_a_schema_become_one_with_the_properties_of_a
     assert not found.keys() & {"anyOf", "oneOf", "allOf", "not", "enum"}
 
 
+def test_a_schema_without_a_type_is_that_of_an_object() -> None:
+    found = read_schema({"properties": {"a": TEXT}, "required": ["a"]})
+    assert found == {"type": "object", "properties": {"a": TEXT}, "required": ["a"]}
+    assert read_schema({"type": "array", "items": TEXT}) == {"type": "object", "properties": {}}
+
+
 def test_alternatives_within_a_schema_stay() -> None:
     schema = {"type": "object", "properties": {"a": {"anyOf": [TEXT, {"type": "null"}]}}}
     assert read_schema({**schema, "required": ["a"]}) == {**schema, "required": ["a"]}
