@@ -283,3 +283,18 @@ def test_a_phone_on_its_side_shows_the_chat_over_its_queue(
         expect(find_prompt_box(page)).to_be_in_viewport()
         assert page.get_by_role("log").evaluate("(node) => node.clientHeight") > 40
     talking.say(prompt, ReplyCompleted("done"))
+
+
+def test_a_long_prompt_is_in_the_queue_as_its_beginning_and_is_edited_as_a_whole(
+    ada: Person, site: Serving, talking: TalkingEngine
+) -> None:
+    """A queue of pasted logs kept a browser busy for seconds: it laid out each as one line."""
+    long = "one word of a log " * 10_000
+    chat, prompt = create_busy_chat(site.client(), talking, long)
+    page = ada.open(f"/{chat}")
+    waiting = page.get_by_role("list", name="Prompts that wait").get_by_role("listitem")
+    expect(waiting).to_contain_text("one word of a log")
+    assert waiting.evaluate("(node) => node.outerHTML.length") < 10_000
+    waiting.get_by_role("button", name="Edit", exact=True).click()
+    assert waiting.get_by_role("textbox").input_value() == long
+    talking.say(prompt, ReplyCompleted("done"))

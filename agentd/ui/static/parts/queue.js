@@ -23,6 +23,8 @@ import { toast, toastError } from "./toast.js";
 /** Pixels from an edge of the list within which what is dragged scrolls it, and by how many in each frame. */
 const EDGE = 24;
 const STEP = 8;
+/** Characters of a prompt in its row, which is one line: to lay out a few hundred long texts takes a browser seconds. */
+const SHOWN = 1000;
 /**
  * What is edited, by person and chat: it goes on when one comes back to the page.
  * @type {Map<string, import("../core/signals.js").Signal<ReadonlyMap<number, Edit>>>}
@@ -231,7 +233,7 @@ export function queuePanel(chat, { sendNow }) {
       : [el("button", { class: "grip", changes: "manager", "aria-label": () => `Move prompt ${position.value + 1}: Alt and arrow keys`,
         onpointerdown: (/** @type {PointerEvent} */ event) => drag(event, node, id) }, icon("grip")),
       el("span", { class: "pos" }, () => position.value + 1),
-      el("span", { class: "text", dir: "auto", title: () => prompt.value.prompt }, () => prompt.value.prompt, " ",
+      el("span", { class: "text", dir: "auto", title: () => beginning(prompt.value.prompt) }, () => beginning(prompt.value.prompt), " ",
         () => (prompt.value.model ? el("span", { class: "chip" }, prompt.value.model) : null), " ",
         () => (prompt.value.notBefore ? el("span", { class: "chip", title: `Not before ${fullTime(prompt.value.notBefore)}` },
           `from ${comingTime(prompt.value.notBefore)}`) : null), " ",
@@ -336,7 +338,7 @@ export function queuePanel(chat, { sendNow }) {
   const node = el("div", { class: () => `queue${folded.value ? " folded" : ""}`, hidden: isEmpty },
     el("div", { class: "cap" },
       el("b", { class: "only-phone" }, () => `${waits.value} wait`),
-      el("span", { class: "next only-phone" }, () => (prompts.value[0] ? `· ${prompts.value[0].prompt}` : "")),
+      el("span", { class: "next only-phone" }, () => (prompts.value[0] ? `· ${beginning(prompts.value[0].prompt)}` : "")),
       el("b", { class: "not-phone" }, "Next"),
       el("span", { class: "not-phone" }, () => caption(chat, waits.value)),
       el("span", { class: "grow not-phone" }),
@@ -364,6 +366,8 @@ export function queuePanel(chat, { sendNow }) {
   return { node, editNext };
 }
 
+const beginning = (/** @type {string} */ text) => (text.length > SHOWN ? `${text.slice(0, SHOWN)}…` : text);
+
 /** @param {Prompt} prompt @returns {{ outputSchema?: object }} */
 function demandOf(prompt) {
   return prompt.outputSchema ? { outputSchema: prompt.outputSchema } : {};
@@ -385,7 +389,7 @@ function caption(chat, waits) {
 
 /** @param {import("../agent/outbox.js").Outgoing} entry */
 function outgoing(entry) {
-  return el("li", { class: "wait sending" }, el("span", { class: "text", dir: "auto" }, entry.text),
+  return el("li", { class: "wait sending" }, el("span", { class: "text", dir: "auto" }, beginning(entry.text)),
     entry.failed
       ? el("span", { class: "acts" }, el("span", { class: "state bad" }, entry.failed),
         el("button", { class: "btn small", onclick: () => sendAgain(entry.key) }, "Retry"),
