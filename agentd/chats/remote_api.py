@@ -10,7 +10,7 @@ from typing import Annotated, Any, Protocol
 
 from msgspec import Meta, Struct
 
-from agentd.chats.model import MAX_PROMPT_BYTES, Message
+from agentd.chats.model import MAX_PROMPT_BYTES, Message, Prompt
 from agentd.chats.queue import (
     Queue,
     QueueItem,
@@ -57,6 +57,8 @@ from agentd.http.request import Request, Response
 from agentd.http.routing import Route
 from agentd.llm.output_schema import parse_output_schema
 
+QUEUE_PORTION = 256 * 1024
+"""Bytes of a queue that are encoded at once, and characters up to which one is short."""
 MAX_ENCODED, MAX_ENCODED_BYTES = 4096, 2 * 1024 * 1024
 """Messages whose JSON is kept, and bytes of it."""
 
@@ -400,9 +402,33 @@ async def _stream_messages(
 
 
 def make_queue_response(chat_id: int, queue: Queue, version: int) -> Response:
-    """Return a queue as endpoint 4 does, with its version as ``ETag``."""
+    """Return a queue as endpoint 4 does, with its version as ``ETag``.
+
+    A long one is streamed: to encode it in one step would keep all other requests waiting.
+    """
+    headers = {"ETag": f'"{version}"'}
+    if sum(_count_characters(prompt) for prompt in queue) > QUEUE_PORTION:
+        return Response(chunks=_stream_queue(chat_id, queue), headers=headers)
     view = QueueView(chat_id, [make_prompt_view(prompt) for prompt in queue])
-    return Response(view, headers={"ETag": f'"{version}"'})
+    return Response(view, headers=headers)
+
+
+async def _stream_queue(chat_id: int, queue: Queue) -> AsyncGenerator[bytes, None]:
+    """Stream a ``QueueView`` in portions."""
+    before, size = b'{"chatId":%d,"prompts":[' % chat_id, 0
+    portion: list[bytes] = []
+    for prompt in queue:
+        portion.append(encode_json(make_prompt_view(prompt)))
+        size += len(portion[-1])
+        if size > QUEUE_PORTION:
+            yield before + b",".join(portion)
+            before, size, portion = b",", 0, []
+            await asyncio.sleep(0)  # a client that reads as fast as this writes is not waited for
+    yield (before if portion else b"") + b",".join(portion) + b"]}"
+
+
+def _count_characters(prompt: Prompt) -> int:
+    return len(prompt.text) + len(prompt.output_schema)
 
 
 def _parse_since(since: str | None) -> Timestamp:

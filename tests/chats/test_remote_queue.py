@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from agentd.chats.remote_api import QUEUE_PORTION
 from tests.support.daemon import Client, Engine, Serving, read_journals, until
 from tests.support.fixtures import Serve
 
@@ -58,6 +59,23 @@ def test_paused_prompts_are_listed_and_flagged(client: Client, chat: int) -> Non
 def test_an_empty_queue_is_an_empty_list(client: Client) -> None:
     """Specification 4, endpoint 4."""
     assert client.prompts(client.create_chat()) == []
+
+
+def test_a_long_queue_is_answered_in_portions_as_a_short_one_in_one(
+    client: Client, chat: int
+) -> None:
+    """A queue of pasted files kept all other requests waiting while it was encoded."""
+    texts = [f"{number} \N{SNOWMAN}" + "x" * (QUEUE_PORTION // 4) for number in range(7)]
+    wanted = [{"prompt": text, "isPaused": True} for text in texts]
+    for reply in (
+        client.put(f"{CHATS}/{chat}/queue", {"prompts": wanted}),
+        client.get(f"{CHATS}/{chat}/queue"),
+        client.get(f"/api/MessageQueue/{chat}"),
+    ):
+        assert reply.headers["Transfer-Encoding"] == "chunked"
+        assert re.fullmatch('"[0-9]+"', reply.headers["ETag"])
+        assert reply["chatId"] == chat
+        assert [prompt["prompt"] for prompt in reply["prompts"]] == texts
 
 
 # Endpoint 5.
