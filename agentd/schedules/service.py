@@ -147,10 +147,9 @@ class ScheduleService:
         """Return the next firing; empty: it is paused, or there is none."""
         if schedule.paused:
             return ""
-        now = self._clock.now()
-        return await asyncio.to_thread(
-            find_next_firing, schedule.cron, schedule.zone, f"{now[:17]}00.000Z"
-        )
+        now, known = self._clock.now(), self._progress.get(schedule.name)
+        after = max(f"{now[:17]}00.000Z", _find_considered(known, schedule, now))
+        return await asyncio.to_thread(find_next_firing, schedule.cron, schedule.zone, after)
 
     async def run_now(self, name: str) -> ScheduleRun:
         """Begin a run by hand, whatever the schedule says; ``NotFound``."""
@@ -203,10 +202,8 @@ class ScheduleService:
     async def _anchor(self, schedule: Schedule) -> None:
         """Begin to count from now on if the schedule is new, or its times were changed."""
         known, now = self._progress.get(schedule.name), self._clock.now()
-        if known and known.timing == schedule.timing:
-            ahead = parse_iso(known.considered) - parse_iso(now)
-            if ahead.total_seconds() <= MOST_AHEAD:
-                return
+        if _find_considered(known, schedule, now):
+            return
         runs = known.runs if known else ()
         await self._keep(schedule.name, ScheduleProgress(schedule.timing, now, None, runs))
 
@@ -336,6 +333,19 @@ class ScheduleService:
 def _make_key(name: str, due: Timestamp) -> str:
     """Return the key of a run; a caller's ``Idempotency-Key`` never has this form."""
     return f"schedule {name} {due}"
+
+
+def _find_considered(
+    known: ScheduleProgress | None, schedule: Schedule, now: Timestamp
+) -> Timestamp:
+    """Return up to when firings are decided; empty: they are to be counted from now on.
+
+    A clock that was set back by at most ``MOST_AHEAD`` repeats none of them.
+    """
+    if known is None or known.timing != schedule.timing:
+        return ""
+    ahead = parse_iso(known.considered) - parse_iso(now)
+    return known.considered if ahead.total_seconds() <= MOST_AHEAD else ""
 
 
 def _give_back(known: ScheduleProgress, now: Timestamp) -> ScheduleProgress:

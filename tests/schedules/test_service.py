@@ -229,6 +229,8 @@ async def test_a_clock_that_is_set_back_repeats_nothing_and_does_not_stop_a_sche
         await daemon.move(3 * HOUR + 600)
         await daemon.wait_for_states("skipped")
         await daemon.move(-1200)  # a little: what is decided stays decided
+        (nightly,) = await daemon.schedules.list_schedules()
+        assert await daemon.schedules.find_next(nightly) == "2026-01-02T03:00:00.000Z"
         await daemon.move(1000)
         assert len(daemon.list_runs()) == 1
         await daemon.move(365 * 24 * HOUR)  # a wrong year ...
