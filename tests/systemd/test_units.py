@@ -206,3 +206,16 @@ def test_the_readme_names_only_files_of_this_folder() -> None:
     there = {unit.name for unit in FOLDER.glob("*.service")}
     assert there <= named
     assert all((FOLDER / name).exists() for name in named)
+
+
+def test_the_lines_for_a_home_elsewhere_replace_all_that_names_the_usual_one() -> None:
+    readme = (FOLDER / "README.md").read_text()
+    row = re.search(r"^\| have a home elsewhere .*$", readme, re.MULTILINE)
+    assert row
+    lines = dict(re.findall(r"`(\w+)=([^`]+)`", row[0]))
+    unit = read_directives(FOLDER / "agentd@.service")
+    usual = {name for name, value in unit.items() if "/home/%i" in value}
+    # The mount point of the usual home is a dependency only, and may be absent.
+    assert usual - {"RequiresMountsFor"} == set(lines)
+    for name, value in lines.items():
+        assert value == unit[name].replace("/home/%i", "/data/alice")
