@@ -268,25 +268,23 @@ def _require_sendable(key: str, source: str) -> None:
 
 def find_daemon_url(layout: Layout) -> str:
     """Return the URL of the state folder's daemon; wait for one that is just starting."""
-    return _find_daemon(layout).url
+    return _find_daemon(layout, "Start one with: agentd serve, or give --url.").url
 
 
 def find_public_url(layout: Layout) -> str:
     """Return the URL at which browsers reach the state folder's daemon."""
-    daemon = _find_daemon(layout)
+    daemon = _find_daemon(layout, "Start one with: agentd serve, or name its folder with --state.")
     return daemon.public_url or daemon.url
 
 
-def _find_daemon(layout: Layout) -> DaemonInfo:
+def _find_daemon(layout: Layout, what_to_do: str) -> DaemonInfo:
     deadline = time.monotonic() + _START_SECONDS
     while True:
         daemon = read_daemon_info(layout)
         if daemon and _is_running(daemon.pid) and is_served_by(daemon, layout):
             return daemon
         if time.monotonic() >= deadline:
-            raise Unavailable(
-                f"no daemon serves {layout.state}", "Start one with: agentd serve, or give --url."
-            )
+            raise Unavailable(f"no daemon serves {layout.state}", what_to_do)
         time.sleep(0.05)
 
 

@@ -165,3 +165,15 @@ def test_once_somebody_can_sign_in_no_link_is_shown(
         while True:
             shown += os.read(ours, 4096).decode()
     assert "#code" not in shown
+
+
+def test_who_has_no_daemon_is_told_options_that_the_command_has(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["--state", str(tmp_path / "state"), "open"]) == 1
+    told = capsys.readouterr().err
+    assert main(["open", "--help"]) == 0
+    options = capsys.readouterr().out
+    named = set(re.findall(r"--[a-z]+", told))
+    assert named
+    assert all(name in options for name in named), told
