@@ -46,8 +46,8 @@ def add_parser(parts: Subcommands) -> None:
     _add_verb(verbs, "targets", "list who is notified of alerts", _list_targets)
     _add_fields(_add_verb(verbs, "add", "add a target of alerts", _add, named=True))
     _add_verb(verbs, "test", "send a test message to a target", _test, named=True)
-    _add_verb(verbs, "enable", "tell a target again", _make_switch("enable"), named=True)
-    _add_verb(verbs, "disable", "tell a target nothing", _make_switch("disable"), named=True)
+    _add_verb(verbs, "enable", "notify a target again", _make_switch("enable"), named=True)
+    _add_verb(verbs, "disable", "stop notifying a target", _make_switch("disable"), named=True)
     _add_verb(verbs, "remove", "remove a target", _remove, named=True)
 
 
@@ -89,7 +89,7 @@ def _add_fields(parser: Parser) -> None:
         action="append",
         default=[],
         choices=get_args(AlertKind),
-        help="tell it of this; repeatable; default: of all",
+        help="notify it of this; repeatable; default: of all",
     )
     parser.add_argument(
         "--local", action="store_true", help="the address is on this machine or its network"

@@ -1,4 +1,4 @@
-"""``agentd proxy channel balance``: what is left of the accounts at suppliers that tell it."""
+"""``agentd proxy channel balance``: what is left of the accounts at suppliers that report it."""
 
 import argparse
 import asyncio
@@ -20,7 +20,7 @@ from agentd.storage.layout import Layout
 
 
 def show_balances(layout: Layout, args: argparse.Namespace) -> None:
-    """Read the balances of the named channels, or of all whose suppliers tell them."""
+    """Read the balances of the named channels, or of all whose suppliers report them."""
     channels = channels_store.load(layout)
     for name in args.names:
         if name not in channels:
@@ -39,7 +39,7 @@ def show_balances(layout: Layout, args: argparse.Namespace) -> None:
     elif found:
         print_table([_to_row(balance, one) for balance in found for one in balance.keys])
     else:
-        print("no channel whose supplier is known to tell its balance", file=sys.stderr)
+        print("no channel whose supplier is known to report its balance", file=sys.stderr)
     if any(one.error for balance in found for one in balance.keys):
         raise Unavailable("Not every balance could be read")
 

@@ -50,7 +50,7 @@ def add_changes_parser(parts: Subcommands) -> None:
     listing.set_defaults(run=_list_changes)
     undoing = _add_verb(verbs, "undo", "undo a change, unless it was changed again since")
     undoing.add_argument("number", type=int, metavar="NUMBER", help="number of the change")
-    undoing.add_argument("--dry-run", action="store_true", help="only tell whether it can be done")
+    undoing.add_argument("--dry-run", action="store_true", help="only say whether it can be done")
     undoing.set_defaults(run=_undo_change)
 
 

@@ -42,7 +42,7 @@ examples:
       --key env:EU_KEY --header 'X-Team: red' --parameters '{"default": {"temperature": 0.2}}'
   agentd proxy channel models openai         what the supplier offers, with the catalogue's prices
   agentd proxy channel models openai --create gpt-5.1 --create gpt-5-mini=small
-  agentd proxy channel balance               what is left of the accounts at suppliers that tell it
+  agentd proxy channel balance               what is left at suppliers that report it
   agentd proxy channel state openai          cooldowns and failures; asks for the management key
   agentd proxy channel disable openai        a running daemon stops using it at once
   agentd proxy channel disable openai azure  all of them, or none if there is a mistake
@@ -94,7 +94,7 @@ def add_channel_parser(parts: Subcommands) -> None:
     add_offer_options(offering)
     reading = add_verb(verbs, "balance", "show what is left of the accounts", show_balances)
     reading.add_argument(
-        "names", nargs="*", metavar="NAME", help="a channel; default: all whose suppliers tell it"
+        "names", nargs="*", metavar="NAME", help="a channel; default: all whose suppliers report it"
     )
     _add_state_verb(verbs)
     for verb, description, change in (
@@ -119,7 +119,7 @@ def _add_balance_options(adding: Parser) -> None:
         "--balance",
         choices=get_args(BalanceSource),
         default="auto",
-        help="how the supplier tells the balance of the account; default: by its address",
+        help="how the balance of the account is read; default: by its address",
     )
     adding.add_argument(
         "--low-balance", metavar="AMOUNT", help="the balance below which there is an alert"

@@ -22,7 +22,7 @@ examples:
   agentd schedules                           list the schedules with their next runs
   agentd schedules add nightly --cron "0 3 * * 1-5" --zone Europe/Berlin "run the slow tests"
   agentd schedules run nightly               begin a run now
-  agentd schedules runs nightly              what came of its latest runs
+  agentd schedules runs nightly              the outcomes of its latest runs
   agentd schedules pause nightly
   agentd schedules remove nightly
 

@@ -105,8 +105,8 @@ def routes(endpoints: StartEndpoints) -> tuple[Route, ...]:
             "/api/start",
             RouteGroup.EXTENDED,
             endpoints.get_start,
-            "Get what the browser interface shows on every page: preferences, the newest chats"
-            " and older ones of note, the open approvals, labels, models and skills.",
+            "Get what the browser interface shows on every page: preferences, the newest chats,"
+            " older ones that need attention, the open approvals, labels, models and skills.",
             response_type=StartView,
             errors=(Unavailable,),
         ),

@@ -65,7 +65,7 @@ def test_what_cannot_be_read_is_told_without_the_key(
     assert "does not accept its key" in said.out
     assert "Not every balance could be read" in said.err
     assert main([*BALANCE, "silent"]) == 2
-    assert "not known to tell its balance" in capsys.readouterr().err
+    assert "not known to report its balance" in capsys.readouterr().err
     assert main([*BALANCE, "depe"]) == 1
     assert '"deep"' in capsys.readouterr().err
     assert KEY not in said.out + said.err

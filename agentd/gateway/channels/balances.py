@@ -71,7 +71,7 @@ async def read_channel_balance(
     source = find_source(channel)
     if source is None:
         raise BadRequest(
-            f'The supplier of "{channel.name}" is not known to tell its balance',
+            f'The supplier of "{channel.name}" is not known to report its balance',
             "Set balance.source of the channel if it does.",
         )
     before = {one.field: one for one in known.keys} if known else {}

@@ -151,7 +151,7 @@ def test_a_supplier_that_tells_nothing_is_not_asked(supplier: Supplier) -> None:
     async def run() -> None:
         channel = build_channel(supplier, balance=BalanceReading())
         async with connect() as reach:
-            with pytest.raises(BadRequest, match="not known to tell"):
+            with pytest.raises(BadRequest, match="not known to report"):
                 await read_channel_balance(reach, channel, FrozenClock())
             service = BalanceService(reach, lambda: {"deep": channel}, FrozenClock())
             assert service.get(channel) is None

@@ -213,7 +213,7 @@ def provoke_limit_reached(gateway: ExampleGateway, address: Address) -> Iterator
 
 
 def provoke_untold_balance(gateway: ExampleGateway, address: Address) -> Iterator[Reply]:
-    """Ask a channel whose supplier is not known to tell its balance."""
+    """Ask a channel whose supplier is not known to report its balance."""
     channel = {"name": "silent", "dialects": ["openai-chat"], "url": NOWHERE, "local": True}
     assert gateway.manager.post("/api/agent/channels", channel).status == 201
     yield send_variant(gateway, address, path=gateway.build_path(address, "silent"))
