@@ -10,7 +10,7 @@ import errno
 import os
 import stat as modes
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Final, NamedTuple
 
 from agentd.core import ids
@@ -18,6 +18,9 @@ from agentd.core.errors import ConfigError, ConfigProblem, Conflict, Unavailable
 
 TEMPORARY_PREFIX = ".tmp-"
 """The prefix of the name of a document that is still being written."""
+
+NO_FOLDER = "is not a folder; move it away, or name another"
+"""The problem of something else in a folder's place."""
 
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _WRITE = os.O_WRONLY | os.O_CLOEXEC
@@ -185,8 +188,11 @@ def make_folder(path: str) -> None:
             missing.append(above)
             above = os.path.dirname(above)
         for folder in reversed(missing):
-            with suppress(FileExistsError):
+            try:
                 os.mkdir(folder, 0o700)
+            except FileExistsError:
+                if not os.path.isdir(folder):
+                    raise ConfigError([ConfigProblem(folder, 0, NO_FOLDER)]) from None
             with _open_folder_of(folder) as parent:
                 os.fsync(parent)
 

@@ -240,3 +240,10 @@ def test_nobody_is_reported_to_free_space_where_nothing_was_to_be_written(verb, 
     assert result.message == f"cannot {verb} /x: {os.strerror(code)}"
     assert "kernel's log" in result.details
     assert "kernel's log" not in document.explain_os_error("/x", "write", OSError(code, "")).details
+
+
+def test_a_file_in_the_place_of_a_folder_is_named(tmp_path):
+    (tmp_path / "a").write_text("")
+    for path in ("a", "a/b"):
+        with pytest.raises(ConfigError, match=r"/a: is not a folder; move it away"):
+            document.make_folder(str(tmp_path / path))
