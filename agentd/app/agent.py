@@ -105,6 +105,10 @@ class EngineComponent:
         await self.hooks.file.refresh()
         if why := explain_risky_workspace(os.path.realpath(self._bounds.folder), protected.home):
             log.warning("%s", why)
+        if not await asyncio.to_thread(os.path.isdir, self._bounds.folder):
+            log.warning(
+                "the workspace %s is not there: prompts fail until it is", self._bounds.folder
+            )
         await kill_orphans(generation, dead_owner=True)
 
     def use_gateway(

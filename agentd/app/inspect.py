@@ -13,6 +13,7 @@ from agentd.bots.store import BotsYmlFile
 from agentd.chats.journal_reader import JournalDamage
 from agentd.chats.journal_reader import read_entries as read_lines
 from agentd.chats.labels.store import LabelChangeFile
+from agentd.core.clock import SystemClock
 from agentd.core.errors import AgentdError, ConfigError, ConfigProblem
 from agentd.gateway.admin import changes_store
 from agentd.gateway.alerts import targets as alert_targets
@@ -115,7 +116,7 @@ def find_gateway_problems(layout: Layout) -> list[ConfigProblem]:
     found += collect_problems(lambda: budget_store.load(layout))
     found += collect_problems(lambda: secrets_rule_file.check_rules(layout))
     found += collect_problems(lambda: alert_targets.check(layout))
-    found += collect_problems(LicenceFile(layout).read_issuers)
+    found += collect_problems(lambda: LicenceFile(layout).check(SystemClock().now()))
     found += AccessKeyFile(layout).read().problems
     found += _collect_listed(lambda: ManagementKeyFile(layout).load().problems)
     with suppress(AgentdError):  # told by then

@@ -41,9 +41,10 @@ from agentd.http.tls import load_tls_context
 from agentd.models import store as models_store
 from agentd.schedules import store as schedules_store
 from agentd.schedules.store import ProgressFile
-from agentd.settings.sources import describe_unused, read_settings_file
+from agentd.settings.sources import ResolvedConfig, describe_unused, read_settings_file
 from agentd.skills import store as skills_store
-from agentd.speech.store import load as load_speech
+from agentd.speech.store import check as check_speech
+from agentd.storage.document import NO_FOLDER
 from agentd.system.ports import HOST_HELP, explain_unusable_host
 from agentd.system.protected_paths import WORKTREES, explain_risky_workspace
 from agentd.workspace.job_store import find_job_problems, load_builds, load_deployments
@@ -131,17 +132,22 @@ def summarize(problems: int, not_ready: Iterable[str]) -> str:
 
 
 def _find_problems(args: argparse.Namespace) -> Iterable[ConfigProblem]:
-    yield from collect_problems(lambda: resolve_config(args))
-    yield from _find_tls_problems(args)
-    yield from _find_host_problems(args)
     try:
         layout = resolve_layout(args)
     except ConfigError:
+        yield from collect_problems(lambda: resolve_config(args))
         return
+    if wrong := [one for one in (layout.config, layout.state) if _is_occupied(one)]:
+        yield from (ConfigProblem(one, 0, NO_FOLDER) for one in wrong)
+        return
+    yield from collect_problems(lambda: resolve_config(args))
+    yield from _find_tls_problems(args)
+    yield from _find_host_problems(args)
+    yield from _find_workspace_problems(args)
     yield from collect_problems(lambda: models_store.check(layout))
     yield from collect_problems(UserFile(layout).load)
     yield from collect_problems(BotsYmlFile(layout).load)
-    yield from collect_problems(lambda: load_speech(layout))
+    yield from collect_problems(lambda: check_speech(layout))
     yield from collect_problems(lambda: load_mcp_servers(layout))
     yield from collect_problems(lambda: labels_store.load(layout))
     yield from collect_problems(lambda: schedules_store.load(layout))
@@ -161,6 +167,11 @@ def _find_problems(args: argparse.Namespace) -> Iterable[ConfigProblem]:
     yield from find_corrupt_journals(layout)
 
 
+def _is_occupied(folder: str) -> bool:
+    """Return whether something else is in a folder's place; none of its files can be read then."""
+    return os.path.lexists(folder) and not os.path.isdir(folder)
+
+
 def _find_tls_problems(args: argparse.Namespace) -> list[ConfigProblem]:
     """Return why a start could not answer https; mistakes in the settings are reported already."""
     try:
@@ -178,10 +189,27 @@ def _find_host_problems(args: argparse.Namespace) -> Iterator[ConfigProblem]:
         return
     host = config.settings.host
     if why := explain_unusable_host(host):
-        file = config.layout.settings
-        _, source = config.overrides.from_cli_and_env.get("host", ("", file))
-        line = read_settings_file(file).lines.get("host", 0) if source == file else 0
-        yield ConfigProblem(source, line, f"host: cannot listen on {host}: {why}. {HOST_HELP}")
+        yield _place(config, "host", f"cannot listen on {host}: {why}. {HOST_HELP}")
+
+
+def _find_workspace_problems(args: argparse.Namespace) -> Iterator[ConfigProblem]:
+    """Yield why no turn could work in the workspace; a start creates the default one."""
+    try:
+        config = resolve_config(args)
+    except AgentdError:
+        return
+    folder = config.settings.workspace
+    if folder != config.overrides.workspace and not os.path.isdir(folder):
+        why = "is not a folder" if os.path.lexists(folder) else "does not exist"
+        yield _place(config, "workspace", f"{folder} {why}; create it, or name another")
+
+
+def _place(config: ResolvedConfig, name: str, what: str) -> ConfigProblem:
+    """Return a problem of a setting at the place that it comes from."""
+    file = config.layout.settings
+    _, source = config.overrides.from_cli_and_env.get(name, ("", file))
+    line = read_settings_file(file).lines.get(name, 0) if source == file else 0
+    return ConfigProblem(source, line, f"{name}: {what}")
 
 
 def _inspect_engines(args: argparse.Namespace) -> list[EngineStatus]:

@@ -3,7 +3,7 @@
 The same ``Speech`` is the schema of the file and what the daemon runs with.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Annotated, Literal, TypeAlias
 
 from msgspec import Meta, Struct
@@ -35,7 +35,13 @@ class SpeechEngine(Struct, frozen=True, kw_only=True):
     """The supplier's name of the model."""
     command: tuple[Line, ...] = ()
     """A program with its arguments; ``{file}`` and ``{language}`` are replaced."""
-    language: Annotated[str, Meta(pattern="([A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*)?")] = ""
+    language: Annotated[
+        str,
+        Meta(
+            pattern="([A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*)?",
+            extra={"form": "the tag of a language, such as en or pt-BR"},
+        ),
+    ] = ""
     """The language assumed if the caller gives none, such as ``en``; empty: the engine decides."""
     timeout_seconds: Annotated[int, Meta(ge=1, le=3600)] = 120
     """The maximum duration of a transcription."""
@@ -82,6 +88,17 @@ def validate(speech: Speech) -> Iterator[tuple[tuple[str | int, ...], str]]:
     if speech.default and speech.default not in names:
         near = suggest_name(speech.default, names) or "; there are none"
         yield ("default",), f'"{speech.default}" is none of the engines{near}'
+
+
+def find_strays(
+    speech: Speech, suppliers: Collection[str]
+) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """Yield each supplier that ``models.yml`` does not have: where, and why."""
+    for number, recognizer in enumerate(speech.engines):
+        if recognizer.supplier and recognizer.supplier not in suppliers:
+            near = suggest_name(recognizer.supplier, suppliers) or "; there are none yet"
+            what = f'"{recognizer.supplier}" is none of the suppliers of models.yml{near}'
+            yield ("engines", number, "supplier"), what
 
 
 def _validate_engine(recognizer: SpeechEngine) -> Iterator[str]:

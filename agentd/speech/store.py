@@ -7,8 +7,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
 from agentd.core import ids
+from agentd.core.errors import AgentdError
 from agentd.core.threads import run_uncancellable
-from agentd.speech.model import Speech, validate
+from agentd.models.store import load as load_models
+from agentd.speech.model import Speech, find_strays, validate
 from agentd.storage import document
 from agentd.storage.document import make_folder, translate_os_errors
 from agentd.storage.layout import Layout
@@ -26,6 +28,22 @@ def load(layout: Layout) -> Speech:
     path = layout.speech_settings
     found = document.read_document(path, yaml_reader.MAX_FILE_SIZE)
     return yaml_reader.load_yaml(path, found.data, Speech, validate) if found else Speech()
+
+
+def check(layout: Layout) -> None:
+    """Raise as ``load``, and ``ConfigError`` for suppliers that are not in ``models.yml``.
+
+    Mistakes in ``models.yml`` are not reported here. Blocking.
+    """
+    load(layout)
+    found = document.read_document(layout.speech_settings, yaml_reader.MAX_FILE_SIZE)
+    try:
+        suppliers = load_models(layout).suppliers
+    except AgentdError:
+        return
+    if found:
+        path, data = layout.speech_settings, found.data
+        yaml_reader.load_yaml(path, data, Speech, lambda speech: find_strays(speech, suppliers))
 
 
 class AudioFiles:

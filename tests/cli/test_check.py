@@ -47,6 +47,7 @@ def test_a_new_place_is_in_order(capsys):
 def test_a_workspace_that_holds_the_home_is_warned_of(capsys, folder):
     assert main(["check"]) == 0
     assert f"the workspace {folder} holds the whole home folder" in capsys.readouterr().err
+    (folder / "project").mkdir()
     assert main(["check", "--workspace", "project"]) == 0
     assert "whole home" not in capsys.readouterr().err
 
@@ -392,6 +393,80 @@ def test_a_host_on_which_no_start_could_listen_is_told_with_its_line(capsys, fol
     (line,) = capsys.readouterr().out.splitlines()
     assert line.startswith("AGENTD_HOST: host: cannot listen on 192.0.2.7: ")
     assert main(["check", "--host", "localhost"]) == 0
+
+
+def test_a_workspace_that_is_not_there_is_reported_with_its_line(capsys, folder):
+    (folder / "config").mkdir()
+    (folder / "config" / "agentd.yml").write_text(f"port: 0\nworkspace: {folder}/projct\n")
+    assert main(["check"]) == 1
+    expected = f"agentd.yml:2: workspace: {folder}/projct does not exist; create it"
+    assert expected in capsys.readouterr().out
+    (folder / "projct").write_text("")
+    assert main(["check"]) == 1
+    assert "projct is not a folder" in capsys.readouterr().out
+
+
+def test_a_file_in_the_place_of_a_folder_is_one_problem(capsys, folder):
+    for name in ("state", "config"):
+        (folder / name).write_text("")
+    assert main(["check"]) == 1
+    assert capsys.readouterr().out.splitlines() == [
+        f"{folder}/{name}: is not a folder; move it away, or name another"
+        for name in ("config", "state")
+    ]
+
+
+def test_a_workspace_that_a_start_creates_is_no_problem(capsys, folder, monkeypatch):
+    monkeypatch.setenv("AGENTD_DEFAULT_WORKSPACE", str(folder / "new"))
+    assert main(["check"]) == 0
+
+
+def test_a_licence_that_is_not_valid_is_reported_with_its_remedy(capsys, folder):
+    (folder / "config").mkdir()
+    (folder / "config" / "licence.key").write_text("hello\n")
+    assert main(["check"]) == 1
+    said = capsys.readouterr().out
+    assert "licence.key: This is not a licence" in said and "agentd licence self" in said
+
+
+def test_a_speech_engine_s_supplier_that_models_yml_lacks_is_reported(capsys, folder):
+    (folder / "config").mkdir()
+    (folder / "config" / "speech.yml").write_text(
+        "engines:\n- {name: w, engine: openai, supplier: opnai, model: x}\n"
+    )
+    (folder / "config" / "models.yml").write_text(
+        'suppliers: {openai: {dialect: openai-chat, url: "https://api.openai.com"}}\n'
+    )
+    assert main(["check"]) == 1
+    expected = 'speech.yml:2: engines[0].supplier: "opnai" is none of the suppliers of models.yml'
+    assert f'{expected}; did you mean "openai"?' in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("models.yml", "models: [{name: a b, engine: codex}]"),
+        ("models.yml", "suppliers: {a: {dialect: anthropic, url: api.example.com}}"),
+        ("labels.yml", "labels: [{name: a, color: red}]"),
+        ("skills.yml", "skills: {a: {color: red}}"),
+        ("schedules.yml", "schedules: [{name: No Name, cron: '@daily', prompt: x}]"),
+        ("bots.yml", "bots: [{id: No Id, token: 'env:X', base_url: there}]"),
+        ("users.yml", "format: 1\nusers: [{name: 'a b', role: viewer, password: hello}]"),
+        ("mcp.yml", "servers: [{name: a b, url: there, env: {1A: x}}]"),
+        ("speech.yml", "engines: [{name: a, engine: pocketsphinx, language: '?'}]"),
+        ("deployments.yml", "deployments: {a: {command: [x], health: {url: there}}}"),
+        ("builds.yml", "builds: {a b: {command: [x]}}"),
+        ("proxy.yml", "export: {user: é}"),
+    ],
+)
+def test_what_a_text_has_to_look_like_is_said_in_words(capsys, folder, name, text):
+    (folder / "config").mkdir()
+    (folder / "config" / name).write_text(text)
+    (folder / "config" / name).chmod(0o600)
+    assert main(["check"]) == 1
+    said = capsys.readouterr().out
+    assert "expected" in said
+    assert "expected text like" not in said and "[A-Za" not in said
 
 
 def test_files_of_builds_and_deployments_that_a_start_passes_over_are_told(capsys, folder):

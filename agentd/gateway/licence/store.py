@@ -55,6 +55,16 @@ class LicenceFile:
         except AgentdError as error:
             return LicenceStatus("invalid", f"{error.message.rstrip('.')}. {WHAT_TO_DO}")
 
+    def check(self, now: Timestamp) -> None:
+        """Raise ``ConfigError`` if one of the files is not valid; without a licence there is none.
+
+        ``Unavailable`` when a file cannot be read.
+        """
+        self.read_issuers()
+        status = self.read_status(now)
+        if self.read_token() is not None and status.state != "valid":
+            raise ConfigError([ConfigProblem(self.path, 0, status.reason)])
+
     def read_token(self) -> str | None:
         """Return the token that is installed. ``ConfigError`` or ``Unavailable``."""
         return self._read_text(self._layout.licence)
