@@ -36,7 +36,12 @@ def open_management(args: argparse.Namespace) -> Iterator[Client]:
 def read_management_key(path: str | None) -> str:
     """Return the key from a private file, as it is typed, or from a pipe."""
     key = _read_file(path) if path else _read_input()
-    if not (key and key.isascii() and key.isprintable()):
+    if not key:
+        raise BadRequest(
+            "no management key was given",
+            "Type it when asked, pipe it, or name its file with --key-file.",
+        )
+    if not (key.isascii() and key.isprintable()):
         raise BadRequest("the management key must consist of visible ASCII characters")
     return key
 

@@ -193,7 +193,8 @@ def suggest_name(name: str, known: Iterable[str]) -> str:
     if close:
         return f'; did you mean "{close[0]}"?'
     more = f" and {len(names) - MAX_LISTED:,} more" if len(names) > MAX_LISTED else ""
-    return f" (known: {', '.join(names[:MAX_LISTED])}{more})" if names else ""
+    listed = ", ".join(one or '""' for one in names[:MAX_LISTED])
+    return f" (known: {listed}{more})" if names else ""
 
 
 R = TypeVar("R", bound=Hashable)

@@ -27,6 +27,14 @@ NICKNAMES = {
     "@yearly": "0 0 1 1 *",
     "@annually": "0 0 1 1 *",
 }
+_EXPECTED = {
+    "minute": "; expected 0 to 59",
+    "hour": "; expected 0 to 23",
+    "day-of-month": "; expected 1 to 31, or L for the last, and a day that the month has",
+    "month": "; expected 1 to 12, or jan to dec",
+    "day-of-week": "; expected 0 to 7, or sun to sat",
+}
+"""What each field may hold, besides ``*``, lists, ranges and steps."""
 MOST_COUNTED = 1000
 """Missed firings that are counted; of more, only the latest is looked for."""
 LOOKED_AT = timedelta(hours=12)
@@ -56,7 +64,8 @@ def parse_cron(expression: str) -> str:
     try:
         next(CronSim(fields, datetime(2026, 1, 1)))
     except CronSimError as error:
-        raise ValueError(f"{error}".lower()) from error
+        what = f"{error}".lower()
+        raise ValueError(what + _EXPECTED.get(what.removeprefix("bad "), "")) from error
     except StopIteration:
         raise ValueError("there is no such day in the next fifty years") from None
     return fields

@@ -407,5 +407,5 @@ def iter_documented() -> Iterable[tuple[str, Any, str]]:
 def _parse_port(value: str, source: str, problems: list[ConfigProblem]) -> int:
     if re.fullmatch("[0-9]{1,5}", value) and int(value) <= 65535:
         return int(value)
-    problems.append(ConfigProblem(source, 0, "found no port; expected a whole number 0 to 65535"))
+    problems.append(ConfigProblem(source, 0, "is not a port; expected a whole number 0 to 65535"))
     return 0

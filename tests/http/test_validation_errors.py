@@ -18,6 +18,7 @@ class Inner(Struct, forbid_unknown_fields=True, rename="camel"):
 
 
 class Body(Struct, forbid_unknown_fields=True):
+    mode: Literal["a", ""] = ""
     inner: Inner | UnsetType | None = UNSET
     items: tuple[Inner, ...] = ()
     by_name: dict[str, Inner] = {}
@@ -38,7 +39,8 @@ def explain_error(body: dict[str, Any]) -> str:
         ({"itms": []}, 'unknown field `itms`; did you mean "items"?'),
         (
             {"zzz": 1},
-            "unknown field `zzz` (known: inner, items, by_name, nested, names, by_small_name)",
+            "unknown field `zzz`"
+            " (known: mode, inner, items, by_name, nested, names, by_small_name)",
         ),
         ({"inner": {"full_name": "x"}}, '`full_name` - at `$.inner`; did you mean "fullName"?'),
         ({"items": [{}, {"colr": 1}]}, '`colr` - at `$.items[1]`; did you mean "color"?'),
@@ -48,6 +50,7 @@ def explain_error(body: dict[str, Any]) -> str:
         ({"nested": [{"k": "tow"}]}, "'tow' - at `$.nested[0][...]`; did you mean \"two\"?"),
         ({"inner": {"fullName": "X"}}, "Expected small letters - at `$.inner.fullName`"),
         ({"by_small_name": {"X": 1}}, "Expected small letters - at `key` in `$.by_small_name`"),
+        ({"mode": "zzz"}, "'zzz' - at `$.mode` (known: \"\", a)"),
         ({"names": ["X"]}, "Expected small letters - at `$.names[0]`"),
         ({"inner": {"bare": "y"}}, "Expected `str` matching regex '^x' - at `$.inner.bare`"),
         ({"items": 5}, "Expected `array`, got `int` - at `$.items`"),

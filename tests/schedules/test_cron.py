@@ -61,10 +61,10 @@ def test_what_runs_every_half_hour_keeps_its_pace_through_both_changes() -> None
 @pytest.mark.parametrize(
     ("cron", "said"),
     [
-        ("61 * * * *", "bad minute"),
+        ("61 * * * *", "bad minute; expected 0 to 59"),
         ("* * *", "expected five fields"),
         ("0 0 3 * * *", "expected five fields"),
-        ("0 0 31 2 *", "bad day-of-month"),
+        ("0 0 31 2 *", "bad day-of-month; expected 1 to 31"),
         ("* * */20 * 1L", "no such day"),
         ("@reboot", "expected five fields"),
     ],

@@ -62,7 +62,7 @@ def test_an_empty_value_counts_as_not_given():
 def test_a_port_is_a_number():
     assert resolve(environ={"AGENTD_PORT": "0"}).port == 0
     for wrong in ("65536", "-1", "x", "٣", "8_0", "80 "):
-        with pytest.raises(ConfigError, match="AGENTD_PORT: found no port"):
+        with pytest.raises(ConfigError, match="AGENTD_PORT: is not a port"):
             resolve(environ={"AGENTD_PORT": wrong})
         with pytest.raises(ConfigError, match="--port: "):
             resolve(options={"port": wrong})

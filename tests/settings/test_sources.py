@@ -214,7 +214,7 @@ def test_the_mistakes_of_every_source_come_at_once(home, folder):
     assert [str(problem).removeprefix(str(folder)) for problem in caught.value.problems] == [
         "/.env:1: expected AGENT_API_KEY=value on one line",
         '/config/agentd.yml:2: "prot" is not known here; did you mean "port"?',
-        "AGENTD_PORT: found no port; expected a whole number 0 to 65535",
+        "AGENTD_PORT: is not a port; expected a whole number 0 to 65535",
     ]
 
 
