@@ -26,9 +26,19 @@ _NAMED_LENGTH = len(ids.KEY_PREFIX) + ids.KEY_LENGTH
 
 _NAME = "[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 
-Name: TypeAlias = Annotated[str, Meta(pattern=_NAME)]
-Digest: TypeAlias = Annotated[str, Meta(pattern="[0-9a-f]{64}")]
-Salt: TypeAlias = Annotated[str, Meta(pattern="[0-9a-f]{32}")]
+Name: TypeAlias = Annotated[
+    str,
+    Meta(
+        pattern=_NAME,
+        extra={"form": "at most 64 letters, digits and . _ -, of which the first is no sign"},
+    ),
+]
+Digest: TypeAlias = Annotated[
+    str, Meta(pattern="[0-9a-f]{64}", extra={"form": "64 lowercase hexadecimal digits"})
+]
+Salt: TypeAlias = Annotated[
+    str, Meta(pattern="[0-9a-f]{32}", extra={"form": "32 lowercase hexadecimal digits"})
+]
 
 
 class NamedKey(Struct, frozen=True):

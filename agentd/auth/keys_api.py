@@ -35,7 +35,13 @@ class KeysView(Struct, frozen=True):
 class GenerateKey(Struct, frozen=True):
     """The name of the device or program that gets the key, and what it may do."""
 
-    name: Annotated[str, Meta(pattern="^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+    name: Annotated[
+        str,
+        Meta(
+            pattern="^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$",
+            extra={"form": "at most 64 letters, digits and . _ -, of which the first is no sign"},
+        ),
+    ]
     answers: bool = True
     """False: the key may not decide what agents ask people (the scope ``answers``)."""
 

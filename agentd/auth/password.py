@@ -23,7 +23,10 @@ MIN_DISTINCT = 5
 
 _FORM = r"scrypt\$ln=(1[4-9]|20),r=(8|16|32),p=([1-9]|1[0-6])\$([0-9a-f]{32})\$([0-9a-f]{64})"
 
-PasswordHash: TypeAlias = Annotated[str, Meta(pattern=_FORM, extra={"secret": True})]
+PasswordHash: TypeAlias = Annotated[
+    str,
+    Meta(pattern=_FORM, extra={"secret": True, "form": "what agentd hash-password prints"}),
+]
 """The hash of a password, with salt and cost."""
 
 

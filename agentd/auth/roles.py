@@ -38,7 +38,13 @@ NAMELESS_ADMINISTRATOR = "administrator"
 UserRole: TypeAlias = Literal["viewer", "manager", "administrator"]
 
 _NAME = "^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$"
-UserName: TypeAlias = Annotated[str, Meta(pattern=_NAME)]
+UserName: TypeAlias = Annotated[
+    str,
+    Meta(
+        pattern=_NAME,
+        extra={"form": "at most 64 letters, digits and . _ @ -, of which the first is no sign"},
+    ),
+]
 
 
 def is_user_name(text: str) -> bool:

@@ -29,7 +29,15 @@ from agentd.http.access import RouteGroup
 from agentd.http.request import Request, Response
 from agentd.http.routing import Route
 
-_Url = Annotated[str, Meta(min_length=8, max_length=1000, pattern="^https?://")]
+_Url = Annotated[
+    str,
+    Meta(
+        min_length=8,
+        max_length=1000,
+        pattern="^https?://",
+        extra={"form": "an address that begins with http:// or https://"},
+    ),
+]
 _Token = Annotated[str, Meta(min_length=1, max_length=4096)]
 _Users = Annotated[list[UserId], Meta(max_length=1000)]
 
@@ -96,7 +104,15 @@ class ChangeBot(Struct, frozen=True, rename="camel"):
 class AddBot(ChangeBot, frozen=True, rename="camel", kw_only=True):
     """A new bot; absent fields have the defaults of ``bots.yml``."""
 
-    id: Annotated[str, Meta(pattern="^[a-z0-9][a-z0-9_-]{0,31}$")]
+    id: Annotated[
+        str,
+        Meta(
+            pattern="^[a-z0-9][a-z0-9_-]{0,31}$",
+            extra={
+                "form": "at most 32 small letters, digits, - and _, of which the first is no sign"
+            },
+        ),
+    ]
     kind: Literal["telegram"] = "telegram"
     token: _Token
 

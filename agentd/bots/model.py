@@ -13,11 +13,22 @@ from agentd.core.ids import MAX_ID
 
 TELEGRAM = "https://api.telegram.org"
 
-BotId: TypeAlias = Annotated[str, Meta(pattern="[a-z0-9][a-z0-9_-]{0,31}")]
+BotId: TypeAlias = Annotated[
+    str,
+    Meta(
+        pattern="[a-z0-9][a-z0-9_-]{0,31}",
+        extra={"form": "at most 32 small letters, digits, - and _, of which the first is no sign"},
+    ),
+]
 UserId: TypeAlias = Annotated[int, Meta(ge=1, le=MAX_ID)]
 Token: TypeAlias = Annotated[str, Meta(max_length=4096, extra={"secret": True})]
 BaseUrl: TypeAlias = Annotated[
-    str, Meta(pattern="https?://[^\\s/?#@]+(/[^\\s?#@]*)?", max_length=1000)
+    str,
+    Meta(
+        pattern="https?://[^\\s/?#@]+(/[^\\s?#@]*)?",
+        max_length=1000,
+        extra={"form": "an address such as https://bots.example.com, without user or query"},
+    ),
 ]
 
 TOKEN = re.compile("[0-9]{1,20}:[A-Za-z0-9_-]{20,200}")

@@ -18,7 +18,15 @@ from agentd.llm.upstream.request import explain_malformed_address
 from agentd.models.fallback_validation import validate_fallbacks
 from agentd.models.gateway_model import GatewayModel
 
-ModelName: TypeAlias = Annotated[str, Meta(pattern="[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,99}")]
+ModelName: TypeAlias = Annotated[
+    str,
+    Meta(
+        pattern="[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,99}",
+        extra={
+            "form": "at most 100 letters, digits and . _ : / @ + -, of which the first is no sign"
+        },
+    ),
+]
 """The name of a model as a chat writes it."""
 
 Line: TypeAlias = Annotated[str, Meta(min_length=1, max_length=1000)]
@@ -56,7 +64,14 @@ class Supplier(Struct, frozen=True):
     """A supplier that is called directly."""
 
     dialect: Dialect
-    url: Annotated[str, Meta(pattern="https?://[^\\s/?#@]+[^\\s?#]*", max_length=1000)]
+    url: Annotated[
+        str,
+        Meta(
+            pattern="https?://[^\\s/?#@]+[^\\s?#]*",
+            max_length=1000,
+            extra={"form": "an address such as https://api.example.com/v1, without user or query"},
+        ),
+    ]
     """The base address: what the supplier's documentation puts before ``/v1``, or with it."""
     key: Annotated[str, Meta(max_length=4096, extra={"secret": True})] = ""
     """The key itself, ``env:NAME`` or ``file:PATH``; empty if none is sent."""
@@ -86,7 +101,13 @@ class Model(Struct, frozen=True, kw_only=True):
     """The name of a supplier, ``agentd`` for the gateway; empty: the program's own sign-in."""
     command: tuple[Line, ...] = ()
     """The command line of an external program; empty: the engine's usual one."""
-    effort: Annotated[str, Meta(pattern="[a-z]{0,20}|[1-9][0-9]{2,6}")] = ""
+    effort: Annotated[
+        str,
+        Meta(
+            pattern="[a-z]{0,20}|[1-9][0-9]{2,6}",
+            extra={"form": "a word such as high, or a number of tokens from 100 on"},
+        ),
+    ] = ""
     """The reasoning effort, as the supplier calls it, or for Anthropic's older models the maximum
     tokens of thinking; empty: the supplier's default."""
     context: Annotated[int, Meta(ge=LEAST_CONTEXT, le=100_000_000)] | None = None

@@ -19,7 +19,15 @@ LONGEST_NOTE = 500
 RUNS_KEPT = 50
 """Runs of a schedule that its history has."""
 
-ScheduleName: TypeAlias = Annotated[str, Meta(pattern="^[a-z0-9](?:[a-z0-9_-]{0,38}[a-z0-9])?$")]
+ScheduleName: TypeAlias = Annotated[
+    str,
+    Meta(
+        pattern="^[a-z0-9](?:[a-z0-9_-]{0,38}[a-z0-9])?$",
+        extra={
+            "form": "at most 40 small letters, digits, - and _, with a letter or digit at both ends"
+        },
+    ),
+]
 """1 to 40 lower-case letters, digits, ``-`` and ``_``."""
 Text: TypeAlias = Annotated[str, Meta(max_length=1000)]
 

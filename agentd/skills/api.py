@@ -49,7 +49,9 @@ class SkillAppearanceView(Struct, frozen=True):
     """The appearance of a skill."""
 
     name: Name
-    color: Annotated[str, Meta(pattern="^(#[0-9a-fA-F]{6})?$")] = ""
+    color: Annotated[
+        str, Meta(pattern="^(#[0-9a-fA-F]{6})?$", extra={"form": "a colour such as #3366cc"})
+    ] = ""
     """A color such as ``#3366cc``; empty: none of its own."""
 
 

@@ -18,7 +18,13 @@ NONE = "none"
 class FrontMatter(Struct, frozen=True):
     """The known part of the front matter; other names in it belong to other programs."""
 
-    name: Annotated[str, Meta(pattern="[A-Za-z0-9][A-Za-z0-9._-]{0,63}")]
+    name: Annotated[
+        str,
+        Meta(
+            pattern="[A-Za-z0-9][A-Za-z0-9._-]{0,63}",
+            extra={"form": "at most 64 letters, digits and . _ -, of which the first is no sign"},
+        ),
+    ]
     """The name of the folder."""
     description: Annotated[str, Meta(min_length=1, max_length=1024)]
     """The skill's purpose, and when to use it."""
@@ -40,7 +46,9 @@ class Skill(Struct, frozen=True):
 class SkillAppearance(Struct, frozen=True):
     """The appearance of a skill."""
 
-    color: Annotated[str, Meta(pattern="#[0-9a-fA-F]{6}")] = ""
+    color: Annotated[
+        str, Meta(pattern="#[0-9a-fA-F]{6}", extra={"form": "a colour such as #3366cc"})
+    ] = ""
 
 
 class SkillSettings(Struct, frozen=True):

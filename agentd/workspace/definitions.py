@@ -15,6 +15,7 @@ from agentd.workspace.builds.problems import ToolName
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 """The name of a build or a deployment; also of its folder."""
+NAME_FORM = "at most 64 letters, digits and . _ -, of which the first is no sign"
 
 Line: TypeAlias = Annotated[str, Meta(min_length=1, max_length=4096)]
 Command: TypeAlias = tuple[Line, ...]
@@ -69,7 +70,14 @@ class Builds(Struct, frozen=True):
 class HealthCheck(Struct, frozen=True):
     """The health check of a deployment: a ``url`` that answers 2xx or 3xx, or a ``port``."""
 
-    url: Annotated[str, Meta(pattern="(https?://[^\\s/?#@]+[^\\s#]*)?", max_length=1000)] = ""
+    url: Annotated[
+        str,
+        Meta(
+            pattern="(https?://[^\\s/?#@]+[^\\s#]*)?",
+            max_length=1000,
+            extra={"form": "an address such as http://127.0.0.1:8000/healthz"},
+        ),
+    ] = ""
     port: Annotated[int, Meta(ge=1, le=65535)] | None = None
     """A port on this host's loopback, of either version of IP."""
     start_seconds: Annotated[float, Meta(ge=0.1, le=3600)] = 30.0
@@ -122,7 +130,7 @@ def _validate_jobs(
     for name, job in jobs.items():
         place = (kind, name)
         if not NAME.fullmatch(name):
-            yield place, f"is not a valid name: expected {NAME.pattern}"
+            yield place, f"is not a valid name: expected {NAME_FORM}"
         if twin := seen.get(name.lower()):
             yield place, f'differs from "{twin}" by upper and lower case only; choose another'
         seen[name.lower()] = name

@@ -62,7 +62,7 @@ def test_servers_are_added_listed_and_removed_with_the_comments_kept(
     ("words", "why"),
     [
         (["add", "a"], "expected either a command or a url"),
-        (["add", "a", "--url", "ftp://x"], "not valid"),
+        (["add", "a", "--url", "ftp://x"], "Expected an address such as https://docs.example/mcp"),
         (["add", "a", "--env", "X", "--command", "x"], "Expected --env NAME=VALUE"),
         (["add", "a", "--engine", "none", "--command", "x"], "not valid"),
         (["remove", "none"], 'There is no MCP server "none"'),

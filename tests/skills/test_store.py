@@ -121,7 +121,7 @@ def test_the_settings_are_checked_against_the_skills_that_there_are(layout):
         "default: none\nskills:\n  reviw: {color: '#aabbcc'}\n  review: {color: red}\n"
     )
     (result,) = list_problems(layout)
-    assert result.startswith('skills.yml:4: skills.review.color: found "red", expected text like #')
+    assert result.startswith('skills.yml:4: skills.review.color: found "red", expected a colour')
     Path(layout.skills_settings).write_text("skills:\n  reviw: {color: '#aabbcc'}\n")
     assert list_problems(layout) == [
         'skills.yml:2: skills.reviw: there is no such skill; did you mean "review"?'

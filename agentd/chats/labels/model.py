@@ -19,7 +19,9 @@ MAX_LABELS = 20
 LabelName: TypeAlias = Annotated[str, Meta(min_length=1, max_length=40)]
 """Letters with their accents and vowel signs, digits, blanks and some signs; see
 ``validate_name``."""
-Color: TypeAlias = Annotated[str, Meta(pattern="^(#[0-9a-fA-F]{6})?$")]
+Color: TypeAlias = Annotated[
+    str, Meta(pattern="^(#[0-9a-fA-F]{6})?$", extra={"form": "a colour such as #3366cc"})
+]
 """A color such as ``#3366cc``; empty: none."""
 
 

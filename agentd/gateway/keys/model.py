@@ -48,9 +48,19 @@ Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=100)]
 class SecretHash(Struct, frozen=True):
     """The salted hash of a key: the key cannot be recovered from it."""
 
-    salt: Annotated[str, Meta(pattern="^[0-9a-f]{32}$")]
-    sha256: Annotated[str, Meta(pattern="^[0-9a-f]{64}$", extra={"secret": True})]
-    last4: Annotated[str, Meta(pattern="^[A-Za-z0-9]{4}$")]
+    salt: Annotated[
+        str, Meta(pattern="^[0-9a-f]{32}$", extra={"form": "32 lowercase hexadecimal digits"})
+    ]
+    sha256: Annotated[
+        str,
+        Meta(
+            pattern="^[0-9a-f]{64}$",
+            extra={"secret": True, "form": "64 lowercase hexadecimal digits"},
+        ),
+    ]
+    last4: Annotated[
+        str, Meta(pattern="^[A-Za-z0-9]{4}$", extra={"form": "the key's last 4 letters and digits"})
+    ]
 
     def matches(self, presented: str) -> bool:
         """Return whether this is the key; in constant time."""
@@ -65,7 +75,7 @@ class AccessKey(Struct, frozen=True, kw_only=True, omit_defaults=True):
     Raises ``ValueError`` for what is no moment, and for a name that no terminal could show.
     """
 
-    id: Annotated[str, Meta(pattern="^[A-Za-z0-9]{12}$")]
+    id: Annotated[str, Meta(pattern="^[A-Za-z0-9]{12}$", extra={"form": "12 letters and digits"})]
     """The id, part of the key; it stays the same after a reissue."""
     name: Name
     """The name for people; no two keys share one."""

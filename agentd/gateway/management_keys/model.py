@@ -25,7 +25,9 @@ class ManagementKey(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """False: it is refused."""
     sha256: Digest
     """The SHA-256 of the salt's digits followed by the key."""
-    salt: Annotated[str, Meta(pattern="^([0-9a-f]{32})?$")] = ""
+    salt: Annotated[
+        str, Meta(pattern="^([0-9a-f]{32})?$", extra={"form": "32 lowercase hexadecimal digits"})
+    ] = ""
     """Random hexadecimal digits; empty for a hash that was written by hand."""
     created: Annotated[Timestamp, Meta(max_length=40)] = ""
     """When it was created; empty: by hand."""

@@ -48,7 +48,10 @@ class ExportSettings(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Name of the database, which must exist."""
     table: Identifier = "agentd_requests"
     """Name of the table, which is created."""
-    user: Annotated[str, Meta(max_length=200, pattern="[!-~]*")] = ""
+    user: Annotated[
+        str,
+        Meta(max_length=200, pattern="[!-~]*", extra={"form": "visible ASCII characters"}),
+    ] = ""
     """The database user."""
     password: SecretText = ""
     """Its secret; in the file also `env:NAME` or `file:PATH` that names it. Shown masked."""

@@ -341,6 +341,7 @@ def _describe_expected(kind: Any) -> str:
 
 
 def _describe_range(low: Any, high: Any, before: str = " ", after: str = "") -> str:
+    low, high = (int(one) if one is not None and one == int(one) else one for one in (low, high))
     match low, high:
         case None, None:
             return ""
