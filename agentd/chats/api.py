@@ -38,7 +38,15 @@ SEARCHED_BYTES = 64 * 2**20
 SEARCHED_AT_ONCE = 20
 """Chats that are looked through in one go of a thread."""
 
-Title = Annotated[str, Meta(min_length=1, max_length=NAME_LIMIT, pattern=r"\S")]
+Title = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=NAME_LIMIT,
+        pattern=r"\S",
+        extra={"form": "a text with more than blanks"},
+    ),
+]
 
 
 class ChatRow(Struct, frozen=True, rename="camel"):

@@ -163,9 +163,9 @@ class RepriceRequest(
 ):
     """The days (UTC) whose requests are repriced, both included."""
 
-    first: Annotated[str, Meta(pattern=f"^{_DAY}$")]
+    first: Annotated[str, Meta(pattern=f"^{_DAY}$", extra={"form": "a day such as 2026-01-31"})]
     """The first day (UTC)."""
-    last: Annotated[str, Meta(pattern=f"^{_DAY}$")]
+    last: Annotated[str, Meta(pattern=f"^{_DAY}$", extra={"form": "a day such as 2026-01-31"})]
     """The last day, included."""
     prices: Literal["current", "catalogue"] = "current"
     """By the models' current prices, or by the catalogue's prices of each request's day; what
