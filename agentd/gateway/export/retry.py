@@ -12,6 +12,7 @@ PERMANENT_DELAY = 3600.0
 
 _TRANSIENT = frozenset(
     {
+        75,  # CANNOT_WRITE_TO_FILE_DESCRIPTOR: its disk is full, or over quota
         159,  # TIMEOUT_EXCEEDED
         160,  # TOO_SLOW
         202,  # TOO_MANY_SIMULTANEOUS_QUERIES
@@ -34,13 +35,16 @@ _TRANSIENT = frozenset(
         999,  # KEEPER_EXCEPTION
     }
 )
-_BUSY = frozenset({202, 241, 243, 252})
+_BUSY = frozenset({75, 202, 241, 243, 252})
+_FULL_DISK = "No space left on device"
+"""The system's words where it is another step than a write that meets a full disk: servers have
+no code of their own for it then."""
 
 
 def is_permanent(error: AgentdError) -> bool:
     """Return whether an automatic retry is useless."""
     if isinstance(error, DatabaseError):
-        return error.code not in _TRANSIENT
+        return error.code not in _TRANSIENT and _FULL_DISK not in error.message
     return isinstance(error, ConfigError | BadRequest)
 
 
@@ -48,5 +52,5 @@ def compute_delay(error: AgentdError, failures: int) -> float:
     """Return the seconds until the next try, which grow with each failure in a row."""
     if is_permanent(error):
         return PERMANENT_DELAY
-    busy = isinstance(error, DatabaseError) and error.code in _BUSY
+    busy = isinstance(error, DatabaseError) and (error.code in _BUSY or _FULL_DISK in error.message)
     return min((BUSY_DELAY if busy else FIRST_DELAY) * 2.0 ** min(failures - 1, 20), MAX_DELAY)

@@ -1,5 +1,6 @@
 """The export state of a day: pending, partial, done or changed, and the next step."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
@@ -100,6 +101,20 @@ def test_a_client_that_is_gone_is_asked_again_soon_and_then_less_often():
     assert waits[-1] == MAX_DELAY
     assert compute_delay(DatabaseError("", 252), 1) == 60
     assert not is_permanent(gone)
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (75, "Cannot write to file /data/tmp_insert_a8_19_19_0/channel.mrk, errno: 28"),
+        (243, "Cannot reserve 1.00 MiB, not enough space"),
+        (1001, "filesystem error: in create_directories: No space left on device"),
+    ],
+)
+def test_a_database_with_a_full_disk_is_tried_again_without_a_person(code: int, words: str):
+    error = DatabaseError(f"The analytics database returned error {code}: {words}", code)
+    assert not is_permanent(error)
+    assert [compute_delay(error, failures) for failures in (1, 2, 10)] == [60, 120, MAX_DELAY]
 
 
 def test_what_a_person_has_to_mend_is_not_tried_again_and_again():
