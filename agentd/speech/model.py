@@ -90,7 +90,7 @@ def validate(speech: Speech) -> Iterator[tuple[tuple[str | int, ...], str]]:
         yield ("default",), f'"{speech.default}" is none of the engines{near}'
 
 
-def find_strays(
+def find_unknown_suppliers(
     speech: Speech, suppliers: Collection[str]
 ) -> Iterator[tuple[tuple[str | int, ...], str]]:
     """Yield each supplier that ``models.yml`` does not have: where, and why."""

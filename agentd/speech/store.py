@@ -10,7 +10,7 @@ from agentd.core import ids
 from agentd.core.errors import AgentdError
 from agentd.core.threads import run_uncancellable
 from agentd.models.store import load as load_models
-from agentd.speech.model import Speech, find_strays, validate
+from agentd.speech.model import Speech, find_unknown_suppliers, validate
 from agentd.storage import document
 from agentd.storage.document import make_folder, translate_os_errors
 from agentd.storage.layout import Layout
@@ -43,7 +43,9 @@ def check(layout: Layout) -> None:
         return
     if found:
         path, data = layout.speech_settings, found.data
-        yaml_reader.load_yaml(path, data, Speech, lambda speech: find_strays(speech, suppliers))
+        yaml_reader.load_yaml(
+            path, data, Speech, lambda speech: find_unknown_suppliers(speech, suppliers)
+        )
 
 
 class AudioFiles:
