@@ -30,7 +30,7 @@ Name: TypeAlias = Annotated[
     str,
     Meta(
         pattern=_NAME,
-        extra={"form": "at most 64 letters, digits and . _ -, of which the first is no sign"},
+        extra={"form": "at most 64 letters, digits and . _ -, not beginning with a sign"},
     ),
 ]
 Digest: TypeAlias = Annotated[

@@ -39,7 +39,7 @@ class GenerateKey(Struct, frozen=True):
         str,
         Meta(
             pattern="^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$",
-            extra={"form": "at most 64 letters, digits and . _ -, of which the first is no sign"},
+            extra={"form": "at most 64 letters, digits and . _ -, not beginning with a sign"},
         ),
     ]
     answers: bool = True

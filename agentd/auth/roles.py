@@ -42,7 +42,7 @@ UserName: TypeAlias = Annotated[
     str,
     Meta(
         pattern=_NAME,
-        extra={"form": "at most 64 letters, digits and . _ @ -, of which the first is no sign"},
+        extra={"form": "at most 64 letters, digits and . _ @ -, not beginning with a sign"},
     ),
 ]
 

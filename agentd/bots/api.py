@@ -109,7 +109,7 @@ class AddBot(ChangeBot, frozen=True, rename="camel", kw_only=True):
         Meta(
             pattern="^[a-z0-9][a-z0-9_-]{0,31}$",
             extra={
-                "form": "at most 32 small letters, digits, - and _, of which the first is no sign"
+                "form": "at most 32 lower-case letters, digits, - and _, not beginning with a sign"
             },
         ),
     ]

@@ -17,7 +17,7 @@ BotId: TypeAlias = Annotated[
     str,
     Meta(
         pattern="[a-z0-9][a-z0-9_-]{0,31}",
-        extra={"form": "at most 32 small letters, digits, - and _, of which the first is no sign"},
+        extra={"form": "at most 32 lower-case letters, digits, - and _, not beginning with a sign"},
     ),
 ]
 UserId: TypeAlias = Annotated[int, Meta(ge=1, le=MAX_ID)]

@@ -11,7 +11,7 @@ ChannelName: TypeAlias = Annotated[
     str,
     Meta(
         pattern="[A-Za-z0-9][A-Za-z0-9._-]{0,63}",
-        extra={"form": "at most 64 letters, digits and . _ -, of which the first is no sign"},
+        extra={"form": "at most 64 letters, digits and . _ -, not beginning with a sign"},
     ),
 ]
 
@@ -20,9 +20,7 @@ GatewayModelName: TypeAlias = Annotated[
     str,
     Meta(
         pattern="[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,99}",
-        extra={
-            "form": "at most 100 letters, digits and . _ : / @ + -, of which the first is no sign"
-        },
+        extra={"form": "at most 100 letters, digits and . _ : / @ + -, not beginning with a sign"},
     ),
 ]
 

@@ -22,9 +22,7 @@ ModelName: TypeAlias = Annotated[
     str,
     Meta(
         pattern="[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,99}",
-        extra={
-            "form": "at most 100 letters, digits and . _ : / @ + -, of which the first is no sign"
-        },
+        extra={"form": "at most 100 letters, digits and . _ : / @ + -, not beginning with a sign"},
     ),
 ]
 """The name of a model as a chat writes it."""

@@ -23,9 +23,7 @@ ScheduleName: TypeAlias = Annotated[
     str,
     Meta(
         pattern="^[a-z0-9](?:[a-z0-9_-]{0,38}[a-z0-9])?$",
-        extra={
-            "form": "at most 40 small letters, digits, - and _, with a letter or digit at both ends"
-        },
+        extra={"form": "at most 40 lower-case letters, digits, - and _; no - or _ at either end"},
     ),
 ]
 """1 to 40 lower-case letters, digits, ``-`` and ``_``."""

@@ -97,7 +97,7 @@ def find_unknown_suppliers(
     for number, recognizer in enumerate(speech.engines):
         if recognizer.supplier and recognizer.supplier not in suppliers:
             near = suggest_name(recognizer.supplier, suppliers) or "; there are none yet"
-            what = f'"{recognizer.supplier}" is none of the suppliers of models.yml{near}'
+            what = f'"{recognizer.supplier}" is not a supplier of models.yml{near}'
             yield ("engines", number, "supplier"), what
 
 

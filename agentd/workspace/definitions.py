@@ -15,7 +15,7 @@ from agentd.workspace.builds.problems import ToolName
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 """The name of a build or a deployment; also of its folder."""
-NAME_FORM = "at most 64 letters, digits and . _ -, of which the first is no sign"
+NAME_FORM = "at most 64 letters, digits and . _ -, not beginning with a sign"
 
 Line: TypeAlias = Annotated[str, Meta(min_length=1, max_length=4096)]
 Command: TypeAlias = tuple[Line, ...]

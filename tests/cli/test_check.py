@@ -438,7 +438,7 @@ def test_a_speech_engine_s_supplier_that_models_yml_lacks_is_reported(capsys, fo
         'suppliers: {openai: {dialect: openai-chat, url: "https://api.openai.com"}}\n'
     )
     assert main(["check"]) == 1
-    expected = 'speech.yml:2: engines[0].supplier: "opnai" is none of the suppliers of models.yml'
+    expected = 'speech.yml:2: engines[0].supplier: "opnai" is not a supplier of models.yml'
     assert f'{expected}; did you mean "openai"?' in capsys.readouterr().out
 
 

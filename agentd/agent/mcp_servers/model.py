@@ -12,7 +12,7 @@ from msgspec import Meta, Struct, structs
 from agentd.core.secret_text import MASK, is_reference
 from agentd.llm.upstream.header_rules import find_header_problem
 
-SERVER_NAME_FORM = "at most 32 letters, digits, - and _, of which the first is no sign"
+SERVER_NAME_FORM = "at most 32 letters, digits, - and _, not beginning with a sign"
 ServerName: TypeAlias = Annotated[
     str, Meta(pattern="^[A-Za-z0-9][A-Za-z0-9_-]{0,31}\\Z", extra={"form": SERVER_NAME_FORM})
 ]

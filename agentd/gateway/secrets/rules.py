@@ -20,7 +20,9 @@ RuleId: TypeAlias = Annotated[
     str,
     Meta(
         pattern="[a-z][a-z0-9-]{0,39}",
-        extra={"form": "at most 40 small letters, digits and -, of which the first is a letter"},
+        extra={
+            "form": "at most 40 lower-case letters, digits and -, of which the first is a letter"
+        },
     ),
 ]
 Pattern: TypeAlias = Annotated[str, Meta(min_length=1, max_length=2000)]
