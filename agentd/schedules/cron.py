@@ -34,7 +34,7 @@ _EXPECTED = {
     "month": "; expected 1 to 12, or jan to dec",
     "day-of-week": "; expected 0 to 7, or sun to sat",
 }
-"""What each field may hold, besides ``*``, lists, ranges and steps."""
+"""The values of each field; all may be ``*``, lists, ranges and steps, too."""
 MOST_COUNTED = 1000
 """Missed firings that are counted; of more, only the latest is looked for."""
 LOOKED_AT = timedelta(hours=12)

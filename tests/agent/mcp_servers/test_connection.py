@@ -233,7 +233,7 @@ def test_an_error_that_repeats_a_secret_of_the_server_does_not_show_it(tmp_path:
             await connection.call_tool("plain", {})
         return caught.value.message
 
-    server = build_server("half_server.py")
+    server = build_server("leaking_server.py")
     server = structs.replace(server, env={"TEA_TOKEN": "secret-0123456789"})
     assert "*** is no token" in talk(server, tmp_path, work)
 

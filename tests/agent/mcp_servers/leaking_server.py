@@ -1,4 +1,4 @@
-"""A server over stdio that lists its resources, never its templates, and tells its token."""
+"""A server over stdio whose errors repeat its token."""
 
 import json
 import os
@@ -10,13 +10,10 @@ def answer(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
     """Return the members of an answer; None: there never is one."""
     match method:
         case "initialize":
-            capabilities: dict[str, Any] = {"tools": {}, "resources": {}}
             revision = params["protocolVersion"]
-            return {"result": {"protocolVersion": revision, "capabilities": capabilities}}
+            return {"result": {"protocolVersion": revision, "capabilities": {"tools": {}}}}
         case "tools/list":
             return {"result": {"tools": []}}
-        case "resources/list":
-            return {"result": {"resources": [{"uri": "tea://menu", "name": "menu"}]}}
         case "tools/call":
             return {"error": {"code": 1, "message": f"{os.environ['TEA_TOKEN']} is no token"}}
     return None
