@@ -25,12 +25,13 @@ MAX_KEY_BYTES = 4096
 _NAMED_LENGTH = len(ids.KEY_PREFIX) + ids.KEY_LENGTH
 
 _NAME = "[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
+NAME_FORM = "at most 64 letters, digits and . _ -, not beginning with a sign"
 
 Name: TypeAlias = Annotated[
     str,
     Meta(
         pattern=_NAME,
-        extra={"form": "at most 64 letters, digits and . _ -, not beginning with a sign"},
+        extra={"form": NAME_FORM},
     ),
 ]
 Digest: TypeAlias = Annotated[

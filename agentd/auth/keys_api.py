@@ -9,6 +9,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from agentd.auth.key import NAME_FORM
 from agentd.auth.key_service import KeyInfo, KeyService, RevocationResult
 from agentd.core.errors import (
     BadRequest,
@@ -39,7 +40,7 @@ class GenerateKey(Struct, frozen=True):
         str,
         Meta(
             pattern="^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$",
-            extra={"form": "at most 64 letters, digits and . _ -, not beginning with a sign"},
+            extra={"form": NAME_FORM},
         ),
     ]
     answers: bool = True

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, Protocol
 from msgspec import Meta, Struct, structs
 
 from agentd.bots.messenger import BotAccount
-from agentd.bots.model import BotDirectory, BotSettings, BotStatus, UserId
+from agentd.bots.model import BOT_ID_FORM, BotDirectory, BotSettings, BotStatus, UserId
 from agentd.bots.views import BotView, make_bot_view
 from agentd.chats.state import ChatSummary
 from agentd.chats.views import Name
@@ -108,9 +108,7 @@ class AddBot(ChangeBot, frozen=True, rename="camel", kw_only=True):
         str,
         Meta(
             pattern="^[a-z0-9][a-z0-9_-]{0,31}$",
-            extra={
-                "form": "at most 32 lower-case letters, digits, - and _, not beginning with a sign"
-            },
+            extra={"form": BOT_ID_FORM},
         ),
     ]
     kind: Literal["telegram"] = "telegram"

@@ -13,11 +13,12 @@ from agentd.core.ids import MAX_ID
 
 TELEGRAM = "https://api.telegram.org"
 
+BOT_ID_FORM = "at most 32 lower-case letters, digits, - and _, not beginning with a sign"
 BotId: TypeAlias = Annotated[
     str,
     Meta(
         pattern="[a-z0-9][a-z0-9_-]{0,31}",
-        extra={"form": "at most 32 lower-case letters, digits, - and _, not beginning with a sign"},
+        extra={"form": BOT_ID_FORM},
     ),
 ]
 UserId: TypeAlias = Annotated[int, Meta(ge=1, le=MAX_ID)]
