@@ -393,10 +393,11 @@ def find_model(models: Mapping[str, GatewayModel], name: str, key: AccessKey) ->
 def find_preferred_dialects(
     model: GatewayModel, channels: Mapping[str, Channel]
 ) -> tuple[ChannelDialect, ...]:
-    """Return the dialects of the channel that is tried first: in these nothing is translated."""
-    routes = sorted(
-        model.routes, key=lambda route: (route.weight == 0, route.priority, -route.weight)
-    )
+    """Return the dialects of the channel that is tried first: in these nothing is translated.
+
+    Of channels with the same priority this is the one with the greatest weight.
+    """
+    routes = sorted(model.routes, key=lambda route: (route.priority, -route.weight))
     found = (channels[route.channel] for route in routes if route.channel in channels)
     return next((channel.dialects for channel in found if channel.enabled), ())
 

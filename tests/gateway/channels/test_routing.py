@@ -16,6 +16,7 @@ from agentd.gateway.channels.routing import (
     RECENT_CALLS,
     Router,
     find_model,
+    find_preferred_dialects,
     list_callable,
 )
 from agentd.gateway.keys.model import AccessKey, SecretHash
@@ -40,8 +41,8 @@ def index_channels(*all_: Channel) -> dict[str, Channel]:
     return {one.name: one for one in all_}
 
 
-def build_model(*ways: ModelRoute, **more) -> GatewayModel:
-    return GatewayModel(**{"name": "m", "routes": ways} | more)
+def build_model(*routes: ModelRoute, **more) -> GatewayModel:
+    return GatewayModel(**{"name": "m", "routes": routes} | more)
 
 
 def build_route(name: str, **more) -> ModelRoute:
@@ -58,8 +59,8 @@ class RoutingSetup:
 
     def list_candidates(self, asked: GatewayModel, **more) -> list[str]:
         given = {"key": build_key(), "dialect": "openai-chat"} | more
-        ways = self.router.find_candidates(asked, self.channels, **given)
-        return [choice.channel.name for choice in ways]
+        candidates = self.router.find_candidates(asked, self.channels, **given)
+        return [choice.channel.name for choice in candidates]
 
 
 A, B, C = build_channel("a"), build_channel("b"), build_channel("c")
@@ -105,7 +106,32 @@ def test_weight_nothing_comes_after_its_equals_and_before_the_next_priority():
 
 
 @given(
-    ways=st.lists(
+    routes=st.lists(
+        st.tuples(st.sampled_from("abc"), st.integers(0, 2), st.integers(0, 3)),
+        min_size=1,
+        max_size=3,
+        unique_by=lambda route: route[0],
+    )
+)
+def test_the_preferred_dialects_are_those_of_a_channel_that_is_tried_first(routes):
+    dialects = {"a": "openai-chat", "b": "anthropic", "c": "gemini"}
+    world = RoutingSetup(*(build_channel(*pair) for pair in dialects.items()))
+    model = build_model(
+        *(build_route(name, priority=priority, weight=weight) for name, priority, weight in routes)
+    )
+    (preferred,) = find_preferred_dialects(model, world.channels)
+    first = {dialects[world.list_candidates(model)[0]] for _ in range(60)}
+    assert preferred in first
+
+
+def test_of_equal_channels_the_one_of_the_greatest_weight_has_the_preferred_dialects():
+    channels = index_channels(build_channel("a", "openai-chat"), build_channel("b", "anthropic"))
+    model = build_model(build_route("a", weight=1), build_route("b", weight=2))
+    assert find_preferred_dialects(model, channels) == ("anthropic",)
+
+
+@given(
+    routes=st.lists(
         st.builds(
             build_route,
             st.sampled_from("abcd"),
@@ -124,9 +150,9 @@ def test_weight_nothing_comes_after_its_equals_and_before_the_next_priority():
     seed=st.integers(),
 )
 def test_no_list_of_a_key_is_ever_passed_by_and_no_disabled_channel_used(
-    ways, enabled, allowed, models, failing, result, seed
+    routes, enabled, allowed, models, failing, result, seed
 ):
-    asked = build_model(*ways)
+    asked = build_model(*routes)
     known = index_channels(*(build_channel(name, enabled=name in enabled) for name in "abc"))
     router = Router(Random(seed).random, lambda: 5.0)  # noqa: S311
     for name, kind in failing:
@@ -145,8 +171,8 @@ def test_no_list_of_a_key_is_ever_passed_by_and_no_disabled_channel_used(
     ready = [choice for choice in chosen if choice.channel.name not in resting]
     assert chosen[: len(ready)] == ready, "what rests is the last resort"
     assert len(chosen) - len(ready) <= 1
-    place = {one.channel: one.priority for one in ways}
-    if len(place) == len(ways):
+    place = {one.channel: one.priority for one in routes}
+    if len(place) == len(routes):
         order = [place[choice.channel.name] for choice in ready]
         assert order == sorted(order)
     if not chosen:
