@@ -115,7 +115,7 @@ function settingsCard({ title, text, names }, settings) {
     known.includes("approval_rules") ? ruleList(settings) : null,
     el("div", { role: "alert" }, () => (failed.value ? el("div", { class: "inside" }, failureLine(failed.value)) : null)),
     canSave ? el("footer", null,
-      el("span", { class: "grow" }, () => (changed.value ? `${changed.value} not saved` : "Saved to agentd.yml, whose comments stay")),
+      el("span", { class: "grow" }, () => (changed.value ? `${changed.value} not saved` : "Saved to agentd.yml; its comments are kept")),
       () => (changed.value ? el("button", { class: "btn plain", onclick: () => (drafts.value = new Map()) }, "Discard") : null),
       el("button", { class: "btn main", changes: "manager", disabled: () => !changed.value || busy.value, onclick: () => void save() },
         "Save")) : null);

@@ -52,7 +52,7 @@ export function page() {
 
   /** @param {ListedModel} model */
   function modelRow(model) {
-    const facts = [model.engine, model.model, model.supplier && `by ${model.supplier}`, model.effort && `effort ${model.effort}`,
+    const facts = [model.engine, model.model, model.supplier && `via ${model.supplier}`, model.effort && `effort ${model.effort}`,
       model.context && `${count(model.context)} tokens`].filter(Boolean).join(" · ");
     const tight = tightWindows(model.program.limits);
     return el("li", null,
