@@ -138,7 +138,7 @@ def _is_too_deep(text: str) -> bool:
 def _read_servers(readers: list[ServerReader]) -> tuple[tuple[Server, ...], dict[str, int]]:
     """Return the distinct servers that can be parsed, and how many were skipped, by reason."""
     servers: dict[tuple[object, ...], Server] = {}
-    names: set[str] = set()
+    names: dict[str, int] = {}
     skipped: dict[str, int] = {}
     """Number of skipped entries by reason."""
 
@@ -157,19 +157,23 @@ def _read_servers(readers: list[ServerReader]) -> tuple[tuple[Server, ...], dict
         elif key in servers:
             skip("The server is listed twice")
         else:
-            named = msgspec.structs.replace(server, name=_find_free_name(server.name, names))
-            names.add(named.name)
-            servers[key] = named
+            name = _take_free_name(server.name, names)
+            servers[key] = msgspec.structs.replace(server, name=name)
     return tuple(servers.values()), skipped
 
 
-def _find_free_name(name: str, taken: set[str]) -> str:
-    """Return a name that is not taken: channels select servers by name."""
-    number = 1
+def _take_free_name(name: str, taken: dict[str, int]) -> str:
+    """Return a name that is not taken, and take it: channels select servers by name.
+
+    ``taken`` has the number with which the search for another of the same name goes on.
+    """
+    number = taken.get(name, 1)
     free = name
     while free in taken:
         number += 1
         free = f"{name} ({number})"
+    taken[name] = number
+    taken.setdefault(free, 1)
     return free
 
 

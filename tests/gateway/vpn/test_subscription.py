@@ -12,7 +12,7 @@ from agentd.core.errors import BadRequest, NotFound
 from agentd.gateway.vpn.server import list_secrets
 from agentd.gateway.vpn.subscription import Traffic, parse_single, parse_subscription
 from agentd.storage.yaml.untrusted import parse_untrusted_yaml as yaml
-from tests.support.processor import busy_for_less_than
+from tests.support.processor import assert_linear, busy_for_less_than
 
 UUID = "b831381d-6324-4d53-ad4f-8cda48b30811"
 TROJAN = "trojan://s3cret-{0}@h{0}.test:443#server%20{0}"
@@ -194,6 +194,26 @@ def test_adverts_and_doubles_are_left_out_and_names_are_reported_apart():
     found = parse_subscription(body.encode(), {}, yaml)
     assert [one.name for one in found.servers] == ["a", "a (2)", "a (3)"]
     assert sorted(found.skipped.values()) == [1, 3]
+
+
+@given(names=st.lists(st.sampled_from(["a", "a (2)", "a (3)", "a (2) (2)", "b"]), min_size=1))
+def test_names_are_distinct_whatever_numbers_the_given_ones_have(names):
+    body = "\n".join(f"trojan://p@h:{number}#{name}" for number, name in enumerate(names, 1))
+    found = [one.name for one in parse_subscription(body.encode(), {}, yaml).servers]
+    assert len(set(found)) == len(found) == len(names)
+    assert all(
+        new == name or new.startswith(f"{name} (") for new, name in zip(found, names, strict=True)
+    )
+
+
+def test_servers_of_the_same_name_take_time_in_proportion_to_their_number():
+    def list_servers(count: int) -> bytes:
+        return "\n".join(f"trojan://p@h{number}:1#a" for number in range(count)).encode()
+
+    def parse(body: bytes) -> None:
+        parse_subscription(body, {}, yaml)
+
+    assert_linear(parse, list_servers(1250), list_servers(10_000), times=8)
 
 
 @pytest.mark.parametrize("body", [CLASH, LINKS, json.dumps(SINGBOX), json.dumps(XRAY), CONF])
