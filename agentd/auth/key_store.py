@@ -8,9 +8,10 @@ cache. ``renewals.json`` keeps the old value of a regenerated key valid until th
 delivered (``auth.key_renewals``). Writers of any of them hold ``keys.lock``.
 """
 
+import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from typing import Literal, Protocol, TypeVar
 
 import msgspec
@@ -49,6 +50,8 @@ _HEADER = b"""\
 format: 1
 keys: []
 """
+
+_log = logging.getLogger("agentd.access")
 
 
 class KeysYml(Struct, frozen=True):
@@ -258,11 +261,12 @@ class KeyFile:
 
     def load_last_used(self) -> dict[str, Timestamp]:
         """Return when each key was last used, by digest; empty if the file is damaged."""
-        with suppress(AgentdError):
-            return read_json(
-                self._layout.last_used, LastUsedJson, yaml_reader.MAX_FILE_SIZE
-            ).last_used
-        return {}
+        path = self._layout.last_used
+        try:
+            return read_json(path, LastUsedJson, yaml_reader.MAX_FILE_SIZE).last_used
+        except AgentdError as error:
+            _log.warning("the last uses of API keys are not known: %s", error.message)
+            return {}
 
     def save_last_used(self, uses: dict[str, Timestamp]) -> None:
         """Store when each key was last used."""

@@ -17,7 +17,7 @@ from msgspec import Meta, Struct
 from agentd.auth.key import Digest
 from agentd.auth.password import PasswordHash
 from agentd.core import ids
-from agentd.core.clock import Timestamp, format_iso, parse_iso
+from agentd.core.clock import Timestamp, format_iso, parse_iso, require_timestamps
 from agentd.http.access import Caller
 from agentd.http.cookies import MAX_SESSION_AGE
 
@@ -91,6 +91,9 @@ class LoginSession(Struct, frozen=True, omit_defaults=True):
     """The device, such as ``Firefox on Linux``; empty: before this was recorded ..."""
     address: str = ""
     """... and from which address."""
+
+    def __post_init__(self) -> None:
+        require_timestamps(self.created, self.used)
 
     @property
     def id(self) -> str:

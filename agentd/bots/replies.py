@@ -38,7 +38,7 @@ def render_status(chat: Chat) -> str:
     if seen.asking:
         lines.append(f"{seen.asking} open questions: /approve, /deny or /answer TEXT")
     if seen.damage:
-        lines.append("its history is corrupt: it can only be read")
+        lines.append("its history is damaged: it can only be read")
     return "\n".join(lines)
 
 

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 from msgspec import Struct, structs
 
-from agentd.core.clock import Timestamp, parse_iso
+from agentd.core.clock import Timestamp, parse_iso, require_timestamps
 
 MOST_BUTTONS = 500
 """The latest buttons, which still work; pressing an older one is answered as too old."""
@@ -45,6 +45,10 @@ class BotState(Struct):
     buttons: dict[int, Button] = {}
     """The buttons by their numbers, the oldest first."""
     last_button: int = 0
+
+    def __post_init__(self) -> None:
+        if self.handled_at:
+            require_timestamps(self.handled_at)
 
     def snapshot(self) -> "BotState":
         """Return a copy that later changes do not touch."""

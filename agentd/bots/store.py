@@ -177,7 +177,7 @@ class BotStateFiles:
         self._layout = layout
 
     def load(self, bot_id: str) -> BotState:
-        """Return the state last saved; ``ConfigError`` when it is corrupt."""
+        """Return the state last saved; ``ConfigError`` when it is damaged."""
         path = self._layout.get_bot_state_path(bot_id)
         found = document.read_document(path, MEMORY_LIMIT, own=True)
         if found is None:
@@ -185,7 +185,7 @@ class BotStateFiles:
         try:
             return msgspec.json.decode(found.data, type=BotStateDocument).memory
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            what = f"is corrupt: {error}; restore it, or delete it and its conversations start over"
+            what = f"is damaged: {error}; restore it, or delete it and its conversations start over"
             raise ConfigError([ConfigProblem(path, 0, what)]) from error
 
     def save(self, bot_id: str, state: BotState) -> None:

@@ -18,6 +18,7 @@ A missing timestamp is an empty string in records and ``null`` in responses and 
 """
 
 
+_TOO_LATE = "9000"
 _HAS_ZONE = re.compile(r"[Tt].*(?:[Zz]|[+ -]\d\d(?::?\d\d){0,2})$")
 
 
@@ -103,6 +104,17 @@ def parse_iso(text: str) -> datetime:
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
     except OverflowError as error:
         raise ValueError(f"{text!r} is out of range") from error
+
+
+def require_timestamps(*texts: str) -> None:
+    """Raise ``ValueError`` unless all are times as ``format_iso`` writes them.
+
+    For what is read from files, where such a time is to be computed with: one so late that nothing
+    can be added to it is refused, too.
+    """
+    for text in texts:
+        if format_iso(parse_iso(text)) != text or text >= _TOO_LATE:
+            raise ValueError(f"{text[:40]!r} is not a time like 2026-01-31T09:00:00.000Z")
 
 
 def parse_iso_with_zone(text: str) -> datetime:

@@ -148,11 +148,14 @@ def test_a_memory_is_the_same_after_a_restart(layout: Layout) -> None:
     assert os.stat(layout.bots).st_mode & 0o777 == 0o700
 
 
-def test_a_damaged_memory_is_reported_and_not_overwritten(layout: Layout) -> None:
+@pytest.mark.parametrize(
+    "text", ['{"memory":{"offset":"x"}}', '{"memory":{"handled_at":"2026-99-99T99:99:99.999Z"}}']
+)
+def test_a_damaged_memory_is_reported_and_not_overwritten(layout: Layout, text: str) -> None:
     files = BotStateFiles(layout)
     files.save("a", BotState())
     path = Path(layout.get_bot_state_path("a"))
-    path.write_text('{"memory":{"offset":"x"}}')
-    with pytest.raises(ConfigError, match="damaged"):
+    path.write_text(text)
+    with pytest.raises(ConfigError, match="is damaged"):
         files.load("a")
-    assert path.read_text() == '{"memory":{"offset":"x"}}'
+    assert path.read_text() == text

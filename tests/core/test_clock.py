@@ -7,8 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentd.core.clock import FrozenClock, SystemClock, format_iso, format_iso_rounded_up, parse_iso
+from agentd.core.clock import (
+    FrozenClock,
+    SystemClock,
+    format_iso,
+    format_iso_rounded_up,
+    parse_iso,
+    require_timestamps,
+)
 
+AT = "2026-01-01T00:00:00.000Z"
 moments = st.datetimes(timezones=st.just(UTC))
 
 
@@ -71,6 +79,24 @@ def test_anything_else_is_a_value_error(text):
 def test_no_text_raises_anything_but_a_value_error(text):
     with suppress(ValueError):
         parse_iso(text)
+
+
+@given(st.datetimes(max_value=datetime(8999, 12, 31), timezones=st.just(UTC)))
+def test_a_written_moment_is_a_timestamp_to_which_a_lifetime_can_be_added(moment):
+    require_timestamps(format_iso(moment))
+    parse_iso(format_iso(moment)) + timedelta(days=10_000)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "2026-99-99T99:99:99.999Z", "2026-02-30T00:00:00.000Z", "2026-01-01", "yesterday"),
+        *("2026-01-01T00:00:00Z", "2026-01-01T00:00:00.000+00:00", "9999-12-31T23:59:59.999Z"),
+    ],
+)
+def test_what_is_written_otherwise_or_too_late_is_no_timestamp(text):
+    with pytest.raises(ValueError):
+        require_timestamps(AT, text)
 
 
 def test_a_frozen_clock_moves_only_when_moved_and_its_monotonic_side_never_back():

@@ -3,7 +3,10 @@
 import asyncio
 import contextlib
 import os
+import re
 from pathlib import Path
+
+import msgspec
 
 from agentd.agent.workspace_decisions import (
     WorkspaceDecision,
@@ -14,12 +17,25 @@ from agentd.app import daemon
 from agentd.auth import password, roles
 from agentd.auth.key import issue_key
 from agentd.auth.key_store import KeyFile
+from agentd.auth.sign_in_links import SignInLinks
 from agentd.auth.user_store import UserFile
+from agentd.core.clock import SystemClock
 from agentd.gateway.alerts.model import Alert, AlertDelivery
 from agentd.gateway.alerts.states import FiringTopic
 from agentd.gateway.alerts.store import AlertFile, AlertsJson
+from agentd.gateway.catalogue.model import PriceCatalogue
+from agentd.gateway.catalogue.store import save_catalogue
+from agentd.gateway.export.ports import ExportProgress
+from agentd.gateway.export.state_store import ExportStateFile
+from agentd.gateway.secrets.hidden_store import HiddenSecretStore
+from agentd.gateway.secrets.known_values import KnownSecret
+from agentd.gateway.secrets.rule_file import load_seed
 from agentd.settings.model import Settings
 from agentd.storage.layout import Layout
+from agentd.workspace.autofix.rules import AutofixStatus
+from agentd.workspace.builds.build import BuildStatus
+from agentd.workspace.deployments.deployment import DeploymentStatus
+from agentd.workspace.job_store import AutofixFile, BuildFiles, DeploymentFiles
 from tests.crash import keeping
 from tests.crash.callers import Wire
 from tests.crash.daemon_with_ledger import LedgerEngine
@@ -27,6 +43,8 @@ from tests.crash.keys import KEY_HASH, MANAGEMENT_HASH, MANAGEMENT_KEY
 
 AT = "2026-01-01T00:00:00.000Z"
 _WORD = "correct horse battery"
+_TIME = re.compile(rb"2\d\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d\d\dZ")
+_NEVER = b"2026-99-99T99:99:99.999Z"
 
 
 def build_settings(layout: Layout) -> Settings:
@@ -62,6 +80,21 @@ def fill(layout: Layout) -> None:
             await asyncio.to_thread(_use, running.url)
 
     asyncio.run(run_daemon())
+    _store_rest(layout)
+
+
+def _store_rest(layout: Layout) -> None:
+    """Write what a short run of a daemon does not write."""
+    KeyFile(layout).save_last_used({"ab" * 32: AT})
+    SignInLinks(layout, SystemClock()).create("http://127.0.0.1:1")
+    BuildFiles(layout).save(BuildStatus("b", "succeeded", started=AT, ended=AT), b"done")
+    DeploymentFiles(layout).save(DeploymentStatus("d", started=AT, ended=AT))
+    AutofixFile(layout).save(AutofixStatus())
+    ExportStateFile(layout).save(ExportProgress("agentd.requests"))
+    hidden = HiddenSecretStore(layout, load_seed(layout), SystemClock())
+    hidden.append([KnownSecret("caller", "github", "ghp_0a1b2c3d4e5f")])
+    catalogue = PriceCatalogue(source="a library", at=AT, suppliers=())
+    save_catalogue(layout, msgspec.json.encode(catalogue))
 
 
 def _use(url: str) -> None:
@@ -130,6 +163,8 @@ def damage(path: Path, how: str) -> bool:
         case "a link to nowhere":
             path.unlink()
             path.symlink_to("nowhere")
+        case "an impossible time":
+            path.write_bytes(_TIME.sub(_NEVER, data))
         case "removed":
             path.unlink()
     return how in ("a folder", "a link to nowhere", "removed") or path.read_bytes() != data

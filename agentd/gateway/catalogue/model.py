@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, structs
 
-from agentd.core.clock import Timestamp
+from agentd.core.clock import Timestamp, require_timestamps
 from agentd.llm.price import Prices, Rates
 
 _MAX_NAME_CHARS = 300
@@ -107,6 +107,9 @@ class PriceCatalogue(Struct, frozen=True, kw_only=True):
     at: Timestamp
     """When it was read from there."""
     suppliers: tuple[CatalogueSupplier, ...]
+
+    def __post_init__(self) -> None:
+        require_timestamps(self.at)
 
 
 class CatalogueMatch(Struct, frozen=True):

@@ -11,6 +11,7 @@ from typing import Literal
 
 import msgspec
 
+from agentd.core.errors import AgentdError
 from agentd.gateway.export.days import DaySpan, iter_due
 from agentd.gateway.export.ports import ExportProgress
 from agentd.gateway.ledger.day_file import list_days
@@ -43,17 +44,19 @@ class ExportStateFile:
         return hashlib.sha256(b"export of " + load_seed(self._layout)).hexdigest()[:16]
 
     def load(self) -> ExportProgress:
-        """Return the progress saved last; log a damaged file and return an empty one."""
+        """Return the progress saved last; log why a file cannot be used and return an empty one."""
         path = self._layout.export
-        found = document.read_document(path, MAX_BYTES)
-        if found is None:
-            return ExportProgress()
         try:
+            found = document.read_document(path, MAX_BYTES)
+            if found is None:
+                return ExportProgress()
             contents = msgspec.json.decode(found.data, type=ExportFileContents)
             return ExportProgress(contents.target, contents.days)
+        except AgentdError as error:
+            log.warning("all days are sent again: %s", error.message)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             log.warning("%s is damaged, all days are sent again: %s", path, error)
-            return ExportProgress()
+        return ExportProgress()
 
     def save(self, kept: ExportProgress) -> None:
         """Keep this instead; ``Unavailable`` when the disk does not take it."""

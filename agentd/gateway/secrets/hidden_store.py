@@ -19,7 +19,7 @@ from threading import Lock
 import msgspec
 from msgspec import Struct
 
-from agentd.core.clock import Clock, Timestamp, parse_iso
+from agentd.core.clock import Clock, Timestamp, parse_iso, require_timestamps
 from agentd.core.encryption import decrypt, encrypt
 from agentd.gateway.secrets.known_values import MOST, KnownSecret
 from agentd.storage.document import (
@@ -52,6 +52,9 @@ class _Line(Struct, frozen=True):
     sealed: str
     """Base64 of a nonce, and of the encrypted ``_Content``."""
 
+    def __post_init__(self) -> None:
+        require_timestamps(self.at)
+
 
 class _Content(Struct, frozen=True):
     rule: str
@@ -74,11 +77,13 @@ class HiddenSecretStore:
         Raises ``ConfigError`` or ``Unavailable``.
         """
         oldest = parse_iso(self._clock.now()) - timedelta(days=DAYS)
-        lines = [line for line in self._read_lines() if parse_iso(line.at) >= oldest]
-        secrets = {(line.key, line.sealed): self._decrypt(line) for line in _select_latest(lines)}
+        lines, damaged = self._read_lines()
+        recent = [line for line in lines if parse_iso(line.at) >= oldest]
+        secrets = {(line.key, line.sealed): self._decrypt(line) for line in _select_latest(recent)}
         unread = sum(secret is None for secret in secrets.values())
-        if unread:
-            log.warning("%s: %d entries are damaged, or of another seed", self._path, unread)
+        if damaged or unread:
+            what = "%s: %d lines are damaged, %d of another seed: their secrets are not known"
+            log.warning(what, self._path, damaged, unread)
         return [secret for secret in secrets.values() if secret]
 
     def append(self, secrets: Sequence[KnownSecret]) -> None:
@@ -104,7 +109,7 @@ class HiddenSecretStore:
         return size + len(data)
 
     def _compact(self) -> None:
-        lines = list(_select_latest(self._read_lines()))
+        lines = list(_select_latest(self._read_lines()[0]))
         data = [msgspec.json.encode(line) + b"\n" for line in lines]
         size = 0
         kept: list[bytes] = []
@@ -115,15 +120,17 @@ class HiddenSecretStore:
             kept.append(line)
         replace_document(self._path, b"".join(reversed(kept)))
 
-    def _read_lines(self) -> list[_Line]:
+    def _read_lines(self) -> tuple[list[_Line], int]:
+        """Return the lines, and the number of damaged ones: a crash may cut one short."""
         found = read_document(self._path, _READ_LIMIT, own=True, private=True)
         lines: list[_Line] = []
-        for line in found.data.splitlines() if found else ():
+        damaged = 0
+        for line in filter(None, found.data.splitlines() if found else ()):
             try:
                 lines.append(msgspec.json.decode(line, type=_Line))
             except (msgspec.DecodeError, UnicodeDecodeError):
-                continue  # cut short by a crash
-        return lines
+                damaged += 1
+        return lines, damaged
 
     def _encrypt(self, secret: KnownSecret, now: Timestamp) -> _Line:
         content = msgspec.msgpack.encode(_Content(secret.rule, _encode(secret.value)))
