@@ -85,6 +85,7 @@ class _NewApiMapper:
         rows = find_rows(self._report.source.content)
         if rows is None:
             self._report.leave((), "is no list of channels of new-api")
+        self._report.require_few((), rows or ())
         for number, row in enumerate(rows or ()):
             self._add_row(self._report.fields((number,), row))
         if self._models:

@@ -5,13 +5,14 @@ other value may be a secret.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 from msgspec import Struct
 
+from agentd.core.errors import BadRequest
 from agentd.core.secret_text import is_reference
 from agentd.gateway.channels.model import Channel
 from agentd.gateway.channels.validation import validate
@@ -24,6 +25,8 @@ ConfigPath: TypeAlias = tuple[str | int, ...]
 
 MAX_CHANNELS = 200
 MAX_MODELS = 1000
+MAX_ENTRIES = 2000
+"""Entries of one list that are mapped: names and fallbacks are compared with each other."""
 MAX_FALLBACKS = 8
 """The fallbacks of one kind that a model can have."""
 MAX_WEIGHT = 1000
@@ -88,6 +91,15 @@ class Report:
         """Say that the value at a path was not taken."""
         self.leftovers.append(Leftover(self.source.locate(path), why))
 
+    def require_few(self, path: ConfigPath, entries: Sequence[object]) -> None:
+        """Raise ``BadRequest`` for a list that is too long to be mapped at once."""
+        if len(entries) > MAX_ENTRIES:
+            raise BadRequest(
+                f"{self.source.locate(path)} has {len(entries)} entries;"
+                f" at most {MAX_ENTRIES} are read at once",
+                "Split it, and import each part; models named as fallbacks must be there before.",
+            )
+
     def note(self, text: str) -> None:
         """Say something once."""
         if text not in self.notes:
@@ -150,11 +162,13 @@ class Fields:
         return None
 
     def take_list(self, name: str) -> list[Any]:
-        """Take a list; anything else is left."""
+        """Take a list; anything else is left. Raises ``BadRequest`` for one that is too long."""
         value = self.take(name)
         if value is not None and not isinstance(value, list):
             self.leave(name, "expected a list")
-        return value if isinstance(value, list) else []
+        entries = value if isinstance(value, list) else []
+        self._report.require_few((*self.path, name), entries)
+        return entries
 
     def take_fields(self, name: str) -> "Fields":
         """Take a map."""
