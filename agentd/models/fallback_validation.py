@@ -17,12 +17,13 @@ def validate_fallbacks(
     that falls back to the small one when it is overloaded. No request tries a model twice.
     """
     names = [model.name for model in models]
+    known = frozenset(names)
     for number, model in enumerate(models):
         for field in _LISTS:
             named: tuple[str, ...] = getattr(model, field)
             for which, name in enumerate(named):
                 place = (number, field, which)
-                if name not in names:
+                if name not in known:
                     near = suggest_name(name, names)
                     yield place, f'"{name}" is none of the models that callers can name{near}'
                 elif named.index(name) != which:

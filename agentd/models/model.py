@@ -9,7 +9,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from msgspec import Meta, Struct, structs
 
-from agentd.core.errors import NotFound, suggest_name
+from agentd.core.errors import NotFound, iter_repeated, suggest_name
 from agentd.core.secret_text import explain_malformed_secret, is_reference
 from agentd.llm.parameters import validate_parameters
 from agentd.llm.price import Prices
@@ -195,10 +195,10 @@ class Models(Struct, frozen=True):
 def validate(models: Models) -> Iterator[tuple[tuple[str | int, ...], str]]:
     """Yield each inconsistency in ``models.yml``: where, and why."""
     names = models.names
+    for number, name in iter_repeated(names):
+        yield ("models", number, "name"), _explain_repeated(name)
     for number, model in enumerate(models.models):
         place = ("models", number)
-        if names.index(model.name) != number:
-            yield (*place, "name"), f'"{model.name}" is the name of a model above; choose another'
         if model.supplier not in ("", GATEWAY, *models.suppliers):
             near = suggest_name(model.supplier, models.suppliers) or "; there are none yet"
             yield (*place, "supplier"), f'"{model.supplier}" is none of the suppliers{near}'
@@ -236,15 +236,13 @@ def find_unknown_channels(
 def _validate_gateway_models(
     models: Sequence[GatewayModel],
 ) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    names = [model.name for model in models]
+    for number, name in iter_repeated(model.name for model in models):
+        yield ("proxy", number, "name"), _explain_repeated(name)
     for number, model in enumerate(models):
         place = ("proxy", number)
-        if names.index(model.name) != number:
-            yield (*place, "name"), f'"{model.name}" is the name of a model above; choose another'
-        targets = [(route.channel, route.model or model.name) for route in model.routes]
-        for which, target in enumerate(targets):
-            if targets.index(target) != which:
-                yield (*place, "routes", which), "is the same route as one above; remove it"
+        targets = ((route.channel, route.model or model.name) for route in model.routes)
+        for which, _ in iter_repeated(targets):
+            yield (*place, "routes", which), "is the same route as one above; remove it"
         for name, value in model.headers.items():
             if wrong := find_plain_header_problem(name, value):
                 yield (*place, "headers", name), wrong
@@ -253,6 +251,10 @@ def _validate_gateway_models(
                 yield (*place, "parameters", *within), what
     for below, what in validate_fallbacks(models):
         yield ("proxy", *below), what
+
+
+def _explain_repeated(name: str) -> str:
+    return f'"{name}" is the name of a model above; choose another'
 
 
 def _validate_engine(model: Model) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator, Sequence
 
-from agentd.core.errors import BadRequest, suggest_name
+from agentd.core.errors import BadRequest, iter_repeated, suggest_name
 from agentd.core.secret_text import explain_malformed_secret, is_reference
 from agentd.gateway.channels.model import Channel
 from agentd.gateway.vpn.links import parse_link
@@ -22,14 +22,11 @@ def validate(
 
     No secret is repeated.
     """
-    names = [channel.name for channel in channels]
+    for number, name in iter_repeated(channel.name for channel in channels):
+        yield (number, "name"), f'"{name}" is the name of a channel above; choose another'
     for number, channel in enumerate(channels):
-        if names.index(channel.name) != number:
-            what = f'"{channel.name}" is the name of a channel above; choose another'
-            yield (number, "name"), what
-        for which, dialect in enumerate(channel.dialects):
-            if channel.dialects.index(dialect) != which:
-                yield (number, "dialects", which), f"{dialect} is listed twice"
+        for which, dialect in iter_repeated(channel.dialects):
+            yield (number, "dialects", which), f"{dialect} is listed twice"
         if wrong := explain_malformed_secret(channel.key):
             yield (number, "key"), wrong
         yield from (((number, *place), what) for place, what in _validate_keys(channel))
@@ -78,13 +75,15 @@ def holds_secret(channel: Channel) -> bool:
 
 
 def _validate_keys(channel: Channel) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    known = {channel.key}
     for number, key in enumerate(channel.keys):
         if not key:
             yield ("keys", number), "is empty; remove it"
         elif wrong := explain_malformed_secret(key):
             yield ("keys", number), wrong
-        elif key == channel.key or channel.keys.index(key) != number:
+        elif key in known:
             yield ("keys", number), "is listed twice; remove one of them"
+        known.add(key)
 
 
 def _validate_transport(transport: ChannelTransport) -> Iterator[str]:
