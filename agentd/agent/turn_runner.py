@@ -45,7 +45,7 @@ from agentd.core.clock import Clock, Timestamp, format_iso, parse_iso
 from agentd.core.errors import Unavailable
 from agentd.core.events import EventBus
 from agentd.llm.dialects.supplier_errors import parse_wait
-from agentd.llm.output_schema import explain_mismatch
+from agentd.llm.output_schema_check import explain_mismatch
 from agentd.models.program_state import ProgramAccess, ProgramStates
 
 log = logging.getLogger(__name__)
@@ -278,7 +278,12 @@ class TurnRunner:
         """Add a message; note of a reply whether it fits the output schema of the prompt."""
         structured = False
         if self._schema and added.role == "assistant":
-            why = await asyncio.to_thread(explain_mismatch, self._schema, added.text)
+            try:
+                why = await explain_mismatch(self._schema, added.text)
+            except asyncio.CancelledError:  # the reply is not lost: it is recorded unchecked
+                self._schema = ""
+                self._unwritten.appendleft(added)
+                raise
             self._mismatch = f"The reply does not fit the output schema. {why}" if why else ""
             structured = not why
         await self._turns.add_message(

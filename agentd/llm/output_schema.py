@@ -35,31 +35,43 @@ def parse_output_schema(schema: dict[str, object], where: str = "outputSchema") 
     try:
         library.Draft202012Validator.check_schema(schema)
     except (library.SchemaError, RecursionError) as error:
-        raise BadRequest(f"{where} is no JSON Schema: {_shorten(error)}") from None
+        raise BadRequest(f"{where} is no JSON Schema: {shorten_reason(error)}") from None
     return data.decode()
 
 
-def explain_mismatch(schema: str, reply: str) -> str:
-    """Explain why a reply does not fit a schema; empty if it does.
-
-    Slow for a large reply: to be called in a thread.
-    """
+def explain_not_json(reply: str) -> str:
+    """Explain why a reply is no JSON; empty if it is."""
     try:
-        value = msgspec.json.decode(reply)
+        msgspec.json.decode(reply)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        return f"The reply is not JSON: {_shorten(error)}"
+        return f"The reply is not JSON: {shorten_reason(error)}"
+    return ""
+
+
+def find_mismatch(schema: bytes, reply: bytes) -> str:
+    """Explain why a reply, which is JSON, does not fit a schema; empty if it does.
+
+    It may take for ever: see ``output_schema_check``.
+    """
     checker = _load("jsonschema").Draft202012Validator
     registry = _load("referencing").Registry()
     unresolvable = _load("referencing.exceptions").Unresolvable
+    value = msgspec.json.decode(reply)
     try:
         errors = checker(msgspec.json.decode(schema), registry=registry).iter_errors(value)
         found = next(errors, None)
     except (unresolvable, re.error, RecursionError, TypeError, ValueError) as error:
-        return f"The schema cannot be applied: {_shorten(error)}"
+        return f"The schema cannot be applied: {shorten_reason(error)}"
     if found is None:
         return ""
     place = "/".join(map(str, found.absolute_path))
-    return _shorten(f"{place}: {found.message}" if place else found.message)
+    return shorten_reason(f"{place}: {found.message}" if place else found.message)
+
+
+def shorten_reason(problem: object) -> str:
+    """Return the first line of a problem, as much of it as is shown."""
+    first = str(getattr(problem, "message", problem)).strip().split("\n", 1)[0]
+    return first if len(first) <= _LONGEST_REASON else f"{first[:_LONGEST_REASON]}…"
 
 
 def _load(name: str) -> Any:
@@ -67,8 +79,3 @@ def _load(name: str) -> Any:
         return import_module(name)
     except ImportError:
         raise BadRequest(_NO_LIBRARY, f"Install it: {get_install_command('schema')}") from None
-
-
-def _shorten(problem: object) -> str:
-    first = str(getattr(problem, "message", problem)).strip().split("\n", 1)[0]
-    return first if len(first) <= _LONGEST_REASON else f"{first[:_LONGEST_REASON]}…"

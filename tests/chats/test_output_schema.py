@@ -1,6 +1,7 @@
 """Prompts whose replies have to fit a schema, over the API."""
 
 import json
+from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -152,3 +153,38 @@ def test_a_prompt_whose_chat_has_changed_to_such_a_model_fails_with_the_reason(
     last = read_history(client, chat)[-1]
     assert last["role"] == "error"
     assert "The engine acp cannot" in last["content"]
+
+
+def test_a_reply_stays_that_is_checked_while_its_turn_is_stopped(
+    daemon: Serving, engine: Engine, client: Client
+) -> None:
+    backtracking = {"type": "object", "properties": {"name": {"pattern": "^(a+)+$"}}}
+    reply = json.dumps({"name": "a" * 60 + "!"})
+    reply_with(engine, reply)
+    chat = client.create_chat(prompt="Which city?", model="able", outputSchema=backtracking)
+    until(is_reply_checked)
+    assert client.get(f"{CHATS}/{chat}/status").status == 200, "nothing waits for the check"
+    assert client.post(f"/api/chat/{chat}/stop", None).status == 200
+    _, kept, end = read_history(client, chat)
+    assert (kept["role"], kept["content"], kept["output"]) == ("assistant", reply, None)
+    assert "stopped by" in end["content"]
+    assert not is_reply_checked()
+
+
+def is_reply_checked() -> bool:
+    """Return whether this process has a child that checks a reply."""
+    return any(b"output_schema_child" in read_command(child) for child in list_children())
+
+
+def list_children() -> list[str]:
+    children: list[str] = []
+    for thread in Path("/proc/self/task").iterdir():
+        with suppress(OSError):  # it ended meanwhile
+            children += (thread / "children").read_text().split()
+    return children
+
+
+def read_command(process: str) -> bytes:
+    with suppress(OSError):
+        return Path(f"/proc/{process}/cmdline").read_bytes()
+    return b""

@@ -56,7 +56,7 @@ from agentd.agent.tools.toolbox import Toolbox
 from agentd.core.clock import Clock, SystemClock
 from agentd.core.errors import AgentdError, Forbidden, NotFound
 from agentd.llm.conversation import ReplyFinished
-from agentd.llm.output_schema import explain_mismatch
+from agentd.llm.output_schema_check import explain_mismatch
 from agentd.llm.price import NO_USAGE, Prices
 from agentd.llm.upstream.protocol import Upstream
 
@@ -324,7 +324,7 @@ async def _is_sent_back(job: NativeJob) -> bool:
     schema = job.assignment.output_schema
     if not schema or not job.turn.last_reply:
         return False
-    mismatch = await asyncio.to_thread(explain_mismatch, schema, job.turn.last_reply)
+    mismatch = await explain_mismatch(schema, job.turn.last_reply)
     return bool(mismatch) and job.turn.demand_schema(mismatch)
 
 
