@@ -27,6 +27,9 @@ Only ``http.errors`` maps them to HTTP statuses and bodies.
 import difflib
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
+from heapq import nlargest
+from operator import add
 from typing import TypeVar
 
 
@@ -178,6 +181,8 @@ class ConfigError(AgentdError):
 
 MAX_CANDIDATES = 1000
 """Above this many names, skip the "did you mean" search: it takes milliseconds."""
+_MAX_COMPARED = 6
+"""Names that are compared letter by letter, which takes long: those with the most pieces alike."""
 MAX_LISTED = 50
 """The most known names that a message lists."""
 
@@ -185,16 +190,29 @@ MAX_LISTED = 50
 def suggest_name(name: str, known: Iterable[str]) -> str:
     """Return ``; did you mean "port"?``, or the list of known names when none is near."""
     names = list(known)
-    close = (
-        difflib.get_close_matches(name[:64].lower(), names, 1)
-        if len(names) <= MAX_CANDIDATES
-        else []
-    )
-    if close:
-        return f'; did you mean "{close[0]}"?'
+    near = _find_near_name(name[:64].lower(), names) if len(names) <= MAX_CANDIDATES else None
+    if near is not None:
+        return f'; did you mean "{near}"?'
     more = f" and {len(names) - MAX_LISTED:,} more" if len(names) > MAX_LISTED else ""
     listed = ", ".join(one or '""' for one in names[:MAX_LISTED])
     return f" (known: {listed}{more})" if names else ""
+
+
+def _find_near_name(name: str, known: list[str]) -> str | None:
+    wanted = _split_into_pieces(name)
+
+    def rate(one: str) -> float:
+        pieces = _split_into_pieces(one)
+        return len(wanted & pieces) / (len(wanted) + len(pieces) or 1)
+
+    best = nlargest(_MAX_COMPARED, known, key=rate)
+    return next(iter(difflib.get_close_matches(name, best, 1)), None)
+
+
+@lru_cache(MAX_CANDIDATES)
+def _split_into_pieces(name: str) -> frozenset[str]:
+    """Return the letters of a name and the pairs of neighbours."""
+    return frozenset(name).union(map(add, name, name[1:]))
 
 
 R = TypeVar("R", bound=Hashable)
