@@ -18,6 +18,7 @@ from agentd.gateway.keys.store import AccessKeyRepository
 from agentd.gateway.management_keys.store import ManagementKeyRepository
 from agentd.gateway.secrets.rule_file import load_seed
 from agentd.storage.layout import Layout
+from agentd.storage.settled_clock import SettledClock
 
 if TYPE_CHECKING:
     from agentd.app.management import ManagementApi
@@ -38,7 +39,9 @@ class AdminComponent:
         management_keys: ManagementKeyRepository,
         written: ConfigFiles,
         alerts: AlertsComponent,
+        settled: SettledClock,
     ) -> None:
+        self._settled = settled
         self._layout = layout
         self._clock = clock
         self._gateway = gateway
@@ -91,7 +94,7 @@ class AdminComponent:
 
     async def _purge(self) -> None:
         while True:
-            await self.journal.purge_undo()
+            await self.journal.purge_undo(self._settled.now())
             await asyncio.sleep(PURGE_SECONDS)
 
     def note_failed_sign_in(self, text: str, remote: str) -> None:

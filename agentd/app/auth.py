@@ -24,6 +24,7 @@ from agentd.gateway.updates import GatewayConfigUpdate
 from agentd.http.connections import ConnectionRegistry
 from agentd.settings.model import Settings, get_administrator
 from agentd.storage.layout import Layout
+from agentd.storage.settled_clock import SettledClock
 from agentd.storage.watched_file import WatchedFile
 
 
@@ -48,6 +49,7 @@ async def build_auth(
     layout: Layout,
     connections: ConnectionRegistry,
     bus: EventBus,
+    settled: SettledClock,
 ) -> AuthServices:
     """Build the key and session services; revoked keys and sessions are disconnected."""
     clock = SystemClock()
@@ -83,6 +85,7 @@ async def build_auth(
         SessionFile(layout),
         users,
         clock,
+        settled.now,
         admin,
         end_sessions,
         by_code,

@@ -12,7 +12,7 @@ from agentd.app.inspect import find_silent_corruption
 from agentd.app.state import State
 from agentd.auth.key_service import KeyService
 from agentd.chats.service import ChatService
-from agentd.core.clock import Clock, format_iso, parse_iso
+from agentd.core.clock import Timestamp, format_iso, parse_iso
 from agentd.core.errors import ConfigError, Unavailable
 from agentd.gateway.catalogue.service import PriceCatalogueService
 from agentd.gateway.export.state_store import find_first_unsent
@@ -25,6 +25,7 @@ from agentd.live.feed import Feed
 from agentd.storage.folder_watcher import FolderWatcher
 from agentd.storage.journal import GroupCommitter
 from agentd.storage.layout import Layout
+from agentd.storage.settled_clock import SettledClock
 from agentd.storage.watched_file import WatchedFile
 from agentd.system.sd_notify import Notifier
 from agentd.system.self_process import get_resident_size, trim_memory
@@ -37,6 +38,8 @@ MEMORY_SECONDS = 60.0
 """The interval of checks whether memory can be returned to the system ..."""
 MEMORY_GROWN = 16 * 1024 * 1024
 """... which it does when it has grown by so much."""
+CLOCK_SECONDS = 600.0
+"""The interval at which the settled time is stored: what a crash forgets of it."""
 EVENTS_SECONDS = 1.0
 """The interval at which recent events are written to the event log."""
 ROLLUP_SECONDS = 300.0
@@ -94,6 +97,13 @@ async def save_events_regularly(feed: Feed) -> None:
         await feed.persist()
 
 
+async def save_settled_clock_regularly(settled: SettledClock) -> None:
+    """Keep the time by which things are destroyed for their age."""
+    while True:
+        await settled.save()
+        await asyncio.sleep(CLOCK_SECONDS)
+
+
 async def guard_lock(state: State, stop: Callable[[int], None]) -> None:
     """Stop when the lock file was removed or replaced: a second daemon could start."""
     while True:
@@ -105,7 +115,7 @@ async def guard_lock(state: State, stop: Callable[[int], None]) -> None:
 
 async def purge_old_data(
     layout: Layout,
-    clock: Clock,
+    settled: SettledClock,
     ledger: Ledger,
     bodies: BodyStore,
     settings: WatchedFile[GatewaySettings],
@@ -117,19 +127,19 @@ async def purge_old_data(
     while True:
         try:
             if settings.was_valid:
-                await _purge(layout, clock, ledger, bodies, settings.current)
+                await _purge(layout, settled.now(), ledger, bodies, settings.current)
         except (Unavailable, ConfigError) as error:
             log.warning("old files of the gateway are not gone: %s", error.message)
         await asyncio.sleep(PURGE_SECONDS)
 
 
 async def _purge(
-    layout: Layout, clock: Clock, ledger: Ledger, bodies: BodyStore, now: GatewaySettings
+    layout: Layout, now: Timestamp, ledger: Ledger, bodies: BodyStore, settings: GatewaySettings
 ) -> None:
-    if now.keep_days:
-        unsent = await asyncio.to_thread(find_first_unsent, layout, now.export)
-        await ledger.delete_old(now.keep_days, unsent)
-    oldest = parse_iso(clock.now()) - timedelta(days=now.bodies.keep_days)
+    if settings.keep_days:
+        unsent = await asyncio.to_thread(find_first_unsent, layout, settings.export)
+        await ledger.delete_old(settings.keep_days, now[:10], unsent)
+    oldest = parse_iso(now) - timedelta(days=settings.bodies.keep_days)
     await asyncio.to_thread(bodies.delete_before, format_iso(oldest)[:10])
 
 

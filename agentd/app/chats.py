@@ -32,6 +32,7 @@ from agentd.core.events import EventBus
 from agentd.core.tasks import cancel_task
 from agentd.http.routing import Route
 from agentd.storage.layout import Layout
+from agentd.storage.settled_clock import SettledClock
 
 PURGE_SECONDS = 3600.0
 """The interval of checks of the trash: chats older than thirty days are removed within the hour."""
@@ -49,7 +50,9 @@ class ChatsComponent:
         layout: Layout,
         bus: EventBus,
         worktrees: WorktreeRemover,
+        settled: SettledClock,
     ) -> None:
+        self._settled = settled
         editing = ChatCommands(repo)
         book = LabelFile(layout, lambda: bus.publish(LabelsUpdate(self.labels.current)))
         self._trash = Trash(repo, TrashFolder(layout))
@@ -84,5 +87,5 @@ class ChatsComponent:
 
     async def _keep_trash(self) -> None:
         while True:
-            await self._trash.purge()
+            await self._trash.purge(self._settled.now())
             await asyncio.sleep(PURGE_SECONDS)

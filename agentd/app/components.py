@@ -52,6 +52,7 @@ from agentd.settings.model import Settings
 from agentd.settings.sources import Overrides
 from agentd.storage.journal import GroupCommitter
 from agentd.storage.layout import Layout
+from agentd.storage.settled_clock import SettledClock
 from agentd.storage.watched_file import WatchedFile
 from agentd.ui import pages, preferences_api, qr_api, rendering, start_api
 from agentd.ui.assets import load_assets
@@ -70,6 +71,8 @@ class Core(Struct):
     environ: Mapping[str, str]
     state: State
     clock: SystemClock
+    settled: SettledClock
+    """The time by which things are destroyed for their age."""
     bus: EventBus
     committer: GroupCommitter
     repository: ChatRepository
@@ -126,6 +129,9 @@ async def open_core(
     state = await asyncio.to_thread(open_state, layout)
     stack.push_async_callback(asyncio.to_thread, state.release)
     clock, bus = SystemClock(), EventBus()
+    settled = SettledClock(layout.clock, clock)
+    await asyncio.to_thread(settled.load)
+    stack.push_async_callback(settled.save)
     committer = GroupCommitter(layout, state.sequences)
     files = ChatFiles(layout, state.sequences, committer)
     repository = ChatRepository(files, clock, state.sequences, bus, state.chats)
@@ -139,6 +145,7 @@ async def open_core(
         environ,
         state,
         clock,
+        settled,
         bus,
         committer,
         repository,
@@ -178,7 +185,9 @@ async def start_components(
     bots = await start(BotsComponent(layout, environ, bot_services))
     remote = RemoteEndpoints(chats, bots.get_bots, skills, worktrees.service, agent.engines)
     chats_component = await start(
-        ChatsComponent(core.repository, chats, auth.keys, remote, layout, bus, worktrees.service)
+        ChatsComponent(
+            core.repository, chats, auth.keys, remote, layout, bus, worktrees.service, core.settled
+        )
     )
     gateway, export, alerts, management = await _start_gateway(stack, core, auth, bots)
     return Components(
@@ -234,7 +243,16 @@ async def _start_gateway(
         stack.enter_async_context,
     )
     gateway = await start(
-        ModelGateway(layout, environ, clock, auth.access, lambda: models.current, generation, bus)
+        ModelGateway(
+            layout,
+            environ,
+            clock,
+            auth.access,
+            lambda: models.current,
+            generation,
+            bus,
+            core.settled,
+        )
     )
     export = await start(
         ExportComponent(layout, environ, clock, lambda: gateway.settings.current, gateway.log)
@@ -243,7 +261,14 @@ async def _start_gateway(
         AlertsComponent(layout, environ, clock, bus, gateway, auth.access, export.exporter, bots)
     )
     management = AdminComponent(
-        layout, clock, gateway, auth.access, auth.management_keys, core.config_files, alerts
+        layout,
+        clock,
+        gateway,
+        auth.access,
+        auth.management_keys,
+        core.config_files,
+        alerts,
+        core.settled,
     )
     return gateway, export, alerts, await start(management)
 

@@ -26,6 +26,7 @@ from agentd.app.background import (
     ping,
     save_events_regularly,
     save_index_regularly,
+    save_settled_clock_regularly,
     trim_memory_regularly,
     watch,
 )
@@ -156,7 +157,7 @@ async def start_daemon(
         core = await open_core(stack, settings, layout, environ, outside)
         connections = ConnectionRegistry(Hosts())
         proxies = _follow_host_settings(core.config_files, settings.host, connections.hosts)
-        auth = await build_auth(stack, settings, layout, connections, core.bus)
+        auth = await build_auth(stack, settings, layout, connections, core.bus, core.settled)
         feed = _open_feed(stack, core)
         components = await start_components(stack, core, auth, engine)
         live = LiveEvents(feed, connections, components.management.note_failed_sign_in, proxies)
@@ -217,6 +218,7 @@ def _start_background_tasks(
     for task in (
         log_silent_corruption(core.layout),
         save_index_regularly(core.state, core.chats),
+        save_settled_clock_regularly(core.settled),
         trim_memory_regularly(),
         watch(core.layout, auth.keys, (auth.access, auth.management_keys), *edited),
         config_files.follow_skills(),

@@ -67,6 +67,7 @@ from agentd.models.events import ModelsUpdate
 from agentd.models.gateway_model import GatewayModel
 from agentd.models.model import Models
 from agentd.storage.layout import Layout
+from agentd.storage.settled_clock import SettledClock
 from agentd.storage.watched_file import WatchedFile
 from agentd.storage.yaml import untrusted
 
@@ -110,8 +111,9 @@ class ModelGateway:
         models: Callable[[], Models],
         generation: str,
         bus: EventBus,
+        settled: SettledClock,
     ) -> None:
-        self._layout, self._clock, self._bus = layout, clock, bus
+        self._layout, self._clock, self._bus, self._settled = layout, clock, bus, settled
         self._models = models
         self._named: tuple[Models | None, Mapping[str, GatewayModel]] = (None, {})
         usual = GatewaySettings()
@@ -197,7 +199,7 @@ class ModelGateway:
         self._masker = SecretMasker(self.rules.current.with_values(self._own_secrets), secret)
         self._hidden = HiddenSecretStore(self._layout, secret, self._clock)
         try:
-            self._masker.remember(await asyncio.to_thread(self._hidden.load))
+            self._masker.remember(await asyncio.to_thread(self._hidden.load, self._settled.now()))
         except AgentdError as error:  # it only makes up for what a start forgets
             log.error("what was hidden before this start is not known: %s", error)
         zone = self.settings.current.zone
@@ -205,7 +207,7 @@ class ModelGateway:
         self._is_open = True
         self._unsubscribe = self._bus.subscribe(self._on_event)
         self._tasks.start(
-            purge_old_data(self._layout, self._clock, self.ledger, self.bodies, self.settings)
+            purge_old_data(self._layout, self._settled, self.ledger, self.bodies, self.settings)
         )
         self._tasks.start(build_rollups(self.ledger))
         self._tasks.start(refresh_prices_daily(self.prices))

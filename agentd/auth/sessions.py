@@ -121,7 +121,8 @@ class SessionManager:
 
     ``by_code`` is the user that one-time codes sign in; ``redeem_link`` uses up the code of a
     sign-in link and returns whether it was one; it blocks. ``on_end`` is called with the ids of
-    sessions that have ended, so that their live connections can be closed.
+    sessions that have ended, so that their live connections can be closed; some may be known
+    still (``is_known``). ``get_settled`` returns the time of a ``SettledClock``.
     """
 
     def __init__(
@@ -129,6 +130,7 @@ class SessionManager:
         store: SessionStore,
         users: UserSource,
         clock: Clock,
+        get_settled: Callable[[], Timestamp],
         administrator: User | None = None,
         on_end: Callable[[frozenset[str]], None] = lambda _: None,
         by_code: User | None = None,
@@ -137,6 +139,7 @@ class SessionManager:
         self._store = store
         self._users = users
         self._clock = clock
+        self._get_settled = get_settled
         self._administrator = administrator
         self._on_end = on_end
         self._by_code = by_code
@@ -145,11 +148,12 @@ class SessionManager:
         self._directory = UserDirectory((), administrator, by_code)
         self._has_all_sessions = False
         self._sessions: dict[str, _CachedSession] = {}
+        self._resting: frozenset[str] = frozenset()
+        """Ids of sessions that are over by the clock alone."""
         self._version = self._saved = 0
         self._save_problem = ""
         self._saving = asyncio.Lock()
-        self._hash_slots = FairSemaphore(MAX_PARALLEL_HASHES)
-        self._hashers = ThreadPoolExecutor(MAX_PARALLEL_HASHES, thread_name_prefix="passwords")
+        self._passwords = _PasswordVerifier()
         self._disk = ThreadPoolExecutor(1, thread_name_prefix="sessions")
         self._sweeper: asyncio.Task[None] | None = None
 
@@ -167,7 +171,7 @@ class SessionManager:
         if self._sweeper:
             self._sweeper.cancel()
         await self._save_if_possible()
-        for threads in (self._hashers, self._disk):
+        for threads in (self._passwords.threads, self._disk):
             await asyncio.to_thread(threads.shutdown)
 
     def apply_users(self) -> None:
@@ -218,6 +222,10 @@ class SessionManager:
                 return self._directory.get_caller(known.session)
         return None
 
+    def is_known(self, session_id: str) -> bool:
+        """Return whether this session is kept: it may be over by the clock, which may be wrong."""
+        return any(known.session.id == session_id for known in self._sessions.values())
+
     def get_expiry(self, caller: Caller) -> Timestamp:
         """Return when the login of a caller ends; ``NotFound`` for a caller without one."""
         for known in self._sessions.values():
@@ -235,8 +243,7 @@ class SessionManager:
         """
         await self.ensure_current()
         user = self._directory.get(name)
-        hashed = user.password if user else self._make_decoy_hash()
-        matches = await self._is_password(entered, hashed, network)
+        matches = await self._passwords.verify(entered, user, self._directory, network)
         if user is None or not matches or self._directory.get(name) != user:
             raise Unauthorized(WRONG_CREDENTIALS)
         return await self._begin(user, network, origin)
@@ -319,19 +326,8 @@ class SessionManager:
     async def verify_password(self, caller: Caller, entered: str, network: str) -> None:
         """Raise ``Forbidden`` unless this is the caller's password."""
         user = self._directory.get(caller.name)
-        hashed = user.password if user else self._make_decoy_hash()
-        if not await self._is_password(entered, hashed, network) or user is None:
+        if not await self._passwords.verify(entered, user, self._directory, network):
             raise Forbidden("The current password is wrong", "Nothing was changed.")
-
-    async def _is_password(self, entered: str, hashed: str, network: str) -> bool:
-        async with self._hash_slots.acquire(network):
-            loop = asyncio.get_running_loop()
-            return await loop.run_in_executor(
-                self._hashers, password.verify_password, entered, hashed
-            )
-
-    def _make_decoy_hash(self) -> str:
-        return password.make_decoy_hash(next((user.password for user in self._directory), None))
 
     def _find_sessions(self, name: str) -> list[LoginSession]:
         return [one.session for one in self._sessions.values() if one.session.user == name]
@@ -347,11 +343,19 @@ class SessionManager:
             self._on_end(frozenset(one.id for one in gone))
 
     async def _sweep(self) -> None:
-        """End expired sessions, and save the last uses."""
+        """Forget sessions that are over, close those that are by the clock alone, save last uses.
+
+        The clock alone may be wrong: they are not forgotten before their time has settled.
+        """
         while True:
             await asyncio.sleep(SWEEP_SECONDS)
-            now = self._clock.now()
-            self._drop([one.session for one in self._sessions.values() if one.expires_at <= now])
+            now, settled = self._clock.now(), self._get_settled()
+            over = [one for one in self._sessions.values() if one.expires_at <= now]
+            self._drop([one.session for one in over if one.expires_at <= settled])
+            resting = frozenset(one.session.id for one in over if one.expires_at > settled)
+            if begun := resting - self._resting:
+                self._on_end(begun)
+            self._resting = resting
             await self._save_if_possible()
 
     async def _save_if_possible(self) -> None:
@@ -374,6 +378,30 @@ class SessionManager:
                 loop = asyncio.get_running_loop()
                 await loop.run_in_executor(self._disk, self._store.save, sessions)
                 self._saved = version
+
+
+class _PasswordVerifier:
+    """Verifies passwords in few threads; networks take turns."""
+
+    def __init__(self) -> None:
+        self._slots = FairSemaphore(MAX_PARALLEL_HASHES)
+        self.threads = ThreadPoolExecutor(MAX_PARALLEL_HASHES, thread_name_prefix="passwords")
+
+    async def verify(
+        self, entered: str, user: User | None, users: Iterable[User], network: str
+    ) -> bool:
+        """Return whether it is the user's password; without a user, False after as long."""
+        hashed = (
+            user.password
+            if user
+            else password.make_decoy_hash(next((one.password for one in users), None))
+        )
+        async with self._slots.acquire(network):
+            loop = asyncio.get_running_loop()
+            matches = await loop.run_in_executor(
+                self.threads, password.verify_password, entered, hashed
+            )
+        return matches and user is not None
 
 
 class FairSemaphore:

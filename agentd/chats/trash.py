@@ -97,9 +97,12 @@ class Trash:
             del self._chats.deleted[chat_id]
             log.info("chat %d is deleted for good by %s", chat_id, by)
 
-    async def purge(self) -> None:
-        """Remove what was deleted more than thirty days ago; what fails is tried the next time."""
-        horizon = format_iso(parse_iso(self._chats.clock.now()) - RETENTION)
+    async def purge(self, now: Timestamp) -> None:
+        """Remove what was deleted more than thirty days ago; what fails is tried the next time.
+
+        ``now`` is the time of a ``SettledClock``: nobody gets a chat back.
+        """
+        horizon = format_iso(parse_iso(now) - RETENTION)
         async with self._lock:
             for chat in [one for one in self.list_deleted() if one.deleted_at < horizon]:
                 try:

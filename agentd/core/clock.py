@@ -80,8 +80,12 @@ class FrozenClock:
 
     def move(self, seconds: float) -> None:
         """Move the wall clock by ``seconds``; the monotonic one never goes back."""
-        self._at += timedelta(seconds=seconds)
+        self.jump(seconds)
         self._monotonic += max(seconds, 0.0)
+
+    def jump(self, seconds: float) -> None:
+        """Set the wall clock to another time, as a person or a time server does."""
+        self._at += timedelta(seconds=seconds)
 
 
 def format_iso(moment: datetime) -> Timestamp:

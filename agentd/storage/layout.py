@@ -100,6 +100,11 @@ class Layout(Struct, frozen=True):
         return join(self.config, "users.yml")
 
     @property
+    def clock(self) -> str:
+        """The time by which things are destroyed for their age."""
+        return join(self.state, "clock.json")
+
+    @property
     def sessions(self) -> str:
         """The login sessions."""
         return join(self.state, "sessions.json")

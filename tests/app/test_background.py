@@ -15,6 +15,7 @@ from agentd.gateway.ledger.ledger import Ledger
 from agentd.gateway.settings.model import GatewaySettings
 from agentd.gateway.settings.store import load
 from agentd.storage.layout import Layout
+from agentd.storage.settled_clock import SettledClock
 from agentd.storage.watched_file import WatchedFile
 from tests.conftest import until
 
@@ -40,8 +41,9 @@ async def test_bodies_are_kept_while_the_file_that_says_for_how_long_was_never_v
     settings = WatchedFile(str(path), partial(load, layout), GatewaySettings())
     await settings.refresh()
     assert settings.problems
+    settled = SettledClock(layout.clock, clock)
     purging = asyncio.create_task(
-        background.purge_old_data(layout, clock, ledger, bodies, settings)
+        background.purge_old_data(layout, settled, ledger, bodies, settings)
     )
     await asyncio.to_thread(bodies.delete_before, "")  # a purge of now would be before this
     path.write_text("bodies: {keep_days: 365}\n")

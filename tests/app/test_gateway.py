@@ -17,6 +17,7 @@ from agentd.gateway.keys.model import issue
 from agentd.gateway.keys.store import AccessKeyRepository
 from agentd.gateway.limits.budgets import Budget
 from agentd.models.model import Models
+from agentd.storage.settled_clock import SettledClock
 from tests.conftest import until
 from tests.gateway.ledger.entries import build_record
 
@@ -34,7 +35,9 @@ BUDGET = Budget(name="b", tag="t")
 def make_gateway(layout):
     clock = SystemClock()
     keys = AccessKeyRepository(AccessKeyFile(layout), clock)
-    return ModelGateway(layout, {}, clock, keys, Models, "g", EventBus())
+    return ModelGateway(
+        layout, {}, clock, keys, Models, "g", EventBus(), SettledClock(layout.clock, clock)
+    )
 
 
 async def test_a_change_of_the_time_zone_loses_and_doubles_no_call(layout):

@@ -15,6 +15,7 @@ from agentd.auth.user_store import UserFile
 from agentd.core.clock import FrozenClock
 from agentd.core.errors import LimitReached, NotFound, Unauthorized, Unavailable
 from agentd.storage.layout import Layout
+from agentd.storage.settled_clock import SettledClock
 from agentd.storage.watched_file import WatchedFile
 
 WORD = "correct horse battery"
@@ -31,6 +32,7 @@ class SessionSetup:
         self.file = UserFile(self.layout)
         self.sessions = SessionFile(self.layout)
         self.clock = FrozenClock()
+        self.settled = SettledClock(self.layout.clock, self.clock)
         self.ended: list[frozenset[str]] = []
         self.told = asyncio.Event()
 
@@ -46,7 +48,7 @@ class SessionSetup:
 
         users = WatchedFile(self.layout.users, self.file.load, (), on_users_changed)
         self.people = SessionManager(
-            self.sessions, users, self.clock, administrator, self.end, by_code
+            self.sessions, users, self.clock, self.settled.now, administrator, self.end, by_code
         )
         await self.people.start()
         return self.people
@@ -104,6 +106,24 @@ async def test_a_session_ends_when_it_is_not_used_and_that_is_reported(here, mon
     assert here.ended == [{signed.caller.session_id}]
     await people.stop()
     assert here.sessions.load() == ()
+
+
+@pytest.mark.gen_test
+async def test_a_session_that_is_over_only_by_a_wrong_clock_is_refused_closed_and_kept(
+    here, monkeypatch
+):
+    monkeypatch.setattr(module, "SWEEP_SECONDS", 0.001)
+    people = await here.open()
+    signed = await people.sign_in("ann", WORD, "net")
+    here.clock.jump(3650 * DAY)
+    await here.told.wait()
+    assert here.ended == [{signed.caller.session_id}]
+    assert people.get_caller(signed.token) is None
+    assert people.is_known(signed.caller.session_id)
+    here.clock.jump(-3650 * DAY)
+    assert people.get_caller(signed.token) == signed.caller
+    await people.stop()
+    assert [one.id for one in here.sessions.load()] == [signed.caller.session_id]
 
 
 @pytest.mark.gen_test

@@ -61,7 +61,7 @@ async def test_what_is_thirty_days_old_is_gone_for_ever_and_nothing_else(layout)
         services.clock.move(2 * DAY)
         await make_trash(services).delete(young, ME)
         services.clock.move(29 * DAY)
-        await make_trash(services).purge()
+        await make_trash(services).purge(services.clock.now())
         assert [chat.id for chat in make_trash(services).list_deleted()] == [young]
         assert sorted(os.listdir(layout.chats)) == [str(young), str(alive)]
         with pytest.raises(NotFound):
@@ -79,9 +79,9 @@ async def test_a_purge_that_breaks_off_is_made_up_for(layout, monkeypatch):
         services.clock.move(31 * DAY)
         with monkeypatch.context() as patch:
             patch.setattr(os, "rmdir", refuse)
-            await make_trash(services).purge()
+            await make_trash(services).purge(services.clock.now())
         assert [chat.id for chat in make_trash(services).list_deleted()] == [number]
-        await make_trash(services).purge()
+        await make_trash(services).purge(services.clock.now())
         assert make_trash(services).list_deleted() == []
         assert os.listdir(layout.chats) == []
 
@@ -96,7 +96,7 @@ async def test_a_purge_that_dies_before_its_last_step_leaves_nothing_after_the_n
         services.clock.move(31 * DAY)
         with monkeypatch.context() as patch:
             patch.setattr(os, "rmdir", refuse)
-            await make_trash(services).purge()
+            await make_trash(services).purge(services.clock.now())
     assert list(Path(layout.get_chat_folder(number)).iterdir()) == []
     caplog.clear()
     async with running_services(layout) as services:
@@ -182,7 +182,7 @@ async def test_what_an_earlier_version_moved_to_the_trash_is_purged_in_time(layo
     number, _ = await leave_old_trash(layout)
     async with running_services(layout) as services:
         services.clock.move(31 * DAY)
-        await make_trash(services).purge()
+        await make_trash(services).purge(services.clock.now())
         assert os.listdir(layout.chats) == []
         with pytest.raises(NotFound):
             await make_trash(services).restore(number, ME)

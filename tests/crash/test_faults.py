@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from agentd.app import components
+from agentd.app import auth, background, chats, components
+from agentd.auth import sessions
+from agentd.chats.trash import Trash
 from agentd.core.clock import FrozenClock
 from tests.support.daemon import Client, Serving
 from tests.support.waiting import until
@@ -262,6 +264,62 @@ def test_a_clock_that_jumps_back_hides_nothing_and_reuses_nothing(
     with Serving(tmp_path) as serving, contextlib.closing(serving.client()) as client:
         assert client.messages(chat) == after
         assert client.post(build_queue_path(chat), {"prompt": "four"})["id"] > len(after) / 2
+
+
+@pytest.fixture
+def purges(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Let daemons look for old things all the time; the times of the looks at the trash."""
+    looks: list[str] = []
+    purge = Trash.purge
+
+    async def purge_and_note(trash: Trash, now: str) -> None:
+        await purge(trash, now)
+        looks.append(now)
+
+    monkeypatch.setattr(Trash, "purge", purge_and_note)
+    for module in (chats, background):
+        monkeypatch.setattr(module, "PURGE_SECONDS", 0.001)
+    monkeypatch.setattr(sessions, "SWEEP_SECONDS", 0.001)
+    return looks
+
+
+def test_a_clock_that_is_ten_years_ahead_for_a_while_destroys_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, purges: list[str]
+) -> None:
+    clock = FrozenClock("2026-06-01T12:00:00.000Z")
+    for module in (components, auth):
+        monkeypatch.setattr(module, "SystemClock", lambda: clock)
+
+    def wait_for_purges() -> None:
+        count = len(purges) + 2
+        until(lambda: len(purges) > count)
+
+    with Serving(tmp_path) as serving, contextlib.closing(serving.client()) as client:
+        old, young = client.create_chat(), client.create_chat()
+        client.delete(f"/api/chats/{old}")
+        clock.move(29 * 86400)
+        ada = serving.administrator()
+        client.delete(f"/api/chats/{young}")
+        body = Path(serving.layout.bodies, "2026-06-30", "r-1.json")
+        body.parent.mkdir(mode=0o700, parents=True)
+        body.write_text("{}")
+        clock.move(2 * 86400)
+        until(lambda: len(client.get("/api/chats/trash")["chats"]) == 1)
+    with Serving(tmp_path) as serving:
+        ada = Client(serving.url, None, ada.headers)
+        assert ada.get("/api/session")["user"] == "ada"
+        clock.jump(3650 * 86400)
+        assert ada.get("/api/session").status == 401
+        wait_for_purges()
+        ada.close()
+    with Serving(tmp_path) as serving, contextlib.closing(serving.client()) as client:
+        wait_for_purges()
+        clock.jump(-3650 * 86400)
+        assert client.post(f"/api/chats/{young}/restore", {}).status == 200
+        assert body.exists()
+        ada = Client(serving.url, None, ada.headers)
+        assert ada.get("/api/session")["user"] == "ada"
+        ada.close()
 
 
 def test_a_frozen_disk_keeps_changes_waiting_and_nothing_else(

@@ -29,6 +29,7 @@ from agentd.gateway.keys.limits import KeyLimits
 from agentd.gateway.keys.model import AccessKey, SecretHash
 from agentd.live.event_log import IndexLine
 from agentd.storage.layout import Layout
+from agentd.storage.settled_clock import ClockJson
 from agentd.system.process_identity import Process
 from agentd.workspace.autofix.rules import AutofixStatus, BuildFix
 from agentd.workspace.builds.build import BuildState, BuildStatus
@@ -87,7 +88,7 @@ def test_every_record_is_named_with_every_field(record):
         NamedKey, KeysYml, RevokedJson, RevokedKey, LastUsedJson, BuildJson, BuildStatus,
         Problem, DeploymentJson, DeploymentStatus, Process, AutofixJson, AutofixStatus,
         BuildFix, LoginSession, SessionsJson, AccessKeysYml, AccessKey, KeyLimits, SecretHash,
-        ExportFileContents, DayProgress, Chunk, KeptTurn, KeptMessage, KeptPart,
+        ExportFileContents, DayProgress, Chunk, ClockJson, KeptTurn, KeptMessage, KeptPart,
     ],
 )  # fmt: skip
 def test_every_field_is_named(kind):

@@ -17,7 +17,7 @@ from hashlib import sha256
 
 import msgspec
 
-from agentd.core.clock import Clock, parse_iso
+from agentd.core.clock import Clock, Timestamp, parse_iso
 from agentd.core.encryption import decrypt, encrypt
 from agentd.core.errors import (
     AgentdError,
@@ -168,9 +168,9 @@ class ChangeJournal:
                 "What it could be undone by is damaged, or of another proxy/seed.",
             ) from error
 
-    async def purge_undo(self) -> None:
+    async def purge_undo(self, now: Timestamp) -> None:
         """Delete old undo files. A failure is only logged."""
-        await asyncio.to_thread(self._purge)
+        await asyncio.to_thread(self._purge, now)
 
     # The methods below block.
 
@@ -186,9 +186,9 @@ class ChangeJournal:
         with suppress(OSError):
             os.unlink(self._layout.get_undo_path(change.number - MAX_UNDO))
 
-    def _purge(self) -> None:
+    def _purge(self, now: Timestamp) -> None:
         folder = os.path.dirname(self._layout.get_undo_path(0))
-        oldest = (parse_iso(self._clock.now()) - timedelta(days=UNDO_DAYS)).timestamp()
+        oldest = (parse_iso(now) - timedelta(days=UNDO_DAYS)).timestamp()
         try:
             with os.scandir(folder) as entries:
                 for entry in entries:

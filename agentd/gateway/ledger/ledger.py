@@ -259,13 +259,13 @@ class Ledger:
         """Return each corrupt line as ``path:line: why``; they are counted nowhere."""
         return await self._query(lambda: list(self._days.iter_corruption()))
 
-    async def delete_old(self, keep_days: int, needed: str = "") -> list[str]:
-        """Delete the requests of days that ended ``keep_days`` ago; return these days.
+    async def delete_old(self, keep_days: int, today: str, needed: str = "") -> list[str]:
+        """Delete the requests of days that ended ``keep_days`` before ``today``; return these days.
 
         Days from ``needed`` on are kept in any case; reports of deleted days stay. Raises
         ``Unavailable`` if such a report cannot be written.
         """
-        old = (date.fromisoformat(self._today()) - timedelta(keep_days)).isoformat()
+        old = (date.fromisoformat(today) - timedelta(keep_days)).isoformat()
         return await self._run(lambda: list(self._days.delete_before(min(old, needed or old))))
 
     async def reprice(

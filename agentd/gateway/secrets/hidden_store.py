@@ -71,12 +71,12 @@ class HiddenSecretStore:
         self._writing = Lock()
         self._encryption_key = hmac.digest(seed, b"hidden secrets", "sha256")
 
-    def load(self) -> list[KnownSecret]:
-        """Return all stored secrets, the oldest first; unreadable lines are skipped.
+    def load(self, now: Timestamp) -> list[KnownSecret]:
+        """Return the secrets of the last days, the oldest first; unreadable lines are skipped.
 
         Raises ``ConfigError`` or ``Unavailable``.
         """
-        oldest = parse_iso(self._clock.now()) - timedelta(days=DAYS)
+        oldest = parse_iso(now) - timedelta(days=DAYS)
         lines, damaged = self._read_lines()
         recent = [line for line in lines if parse_iso(line.at) >= oldest]
         secrets = {(line.key, line.sealed): self._decrypt(line) for line in _select_latest(recent)}

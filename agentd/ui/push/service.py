@@ -78,6 +78,10 @@ class LoginDirectory(Protocol):
         """Return the user of this login; None once it has ended."""
         ...
 
+    def is_known(self, session_id: str) -> bool:
+        """Return whether this login is kept: it may be over only by a clock that is wrong."""
+        ...
+
 
 @dataclass(eq=False)
 class WaitingDelivery:
@@ -194,7 +198,7 @@ class PushService:
 
     def end_logins(self, session_ids: Collection[str]) -> None:
         """Forget the subscriptions of logins that have ended."""
-        gone = frozenset(session_ids)
+        gone = frozenset(one for one in session_ids if not self._logins.is_known(one))
         if any(one.session in gone for one in self._content.subscriptions):
             self._tasks.start(self._forget(lambda one: one.session in gone))
 

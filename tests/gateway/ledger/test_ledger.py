@@ -603,9 +603,9 @@ async def test_what_somebody_else_needs_does_not_go(layout, clock):
     )
     clock.move(100 * 86400)
     ledger, _ = await reopen(layout, clock)
-    assert await ledger.delete_old(30, DAY) == []
-    assert await ledger.delete_old(30, NEXT) == [DAY]
-    assert await ledger.delete_old(30, LATER) == [NEXT]
+    assert await ledger.delete_old(30, clock.now()[:10], DAY) == []
+    assert await ledger.delete_old(30, clock.now()[:10], NEXT) == [DAY]
+    assert await ledger.delete_old(30, clock.now()[:10], LATER) == [NEXT]
     await ledger.close()
 
 
@@ -616,7 +616,7 @@ async def test_old_requests_go_and_what_they_add_up_to_stays(layout, clock):
     clock.move(31 * 86400)
     ledger, before = await reopen(layout, clock)
     days = await list_rows(ledger, "day", DAY, NEXT)
-    assert await ledger.delete_old(30) == [DAY]
+    assert await ledger.delete_old(30, clock.now()[:10]) == [DAY]
     assert not get_path(layout).exists()
     assert get_path(layout, NEXT).exists()
     assert await list_rows(ledger, "day", DAY, NEXT) == days
@@ -643,7 +643,7 @@ async def test_requests_stay_while_what_they_add_up_to_cannot_be_written(
     monkeypatch.setattr(daily_reports, "write_report", raise_disk_full)
     await ledger.open()
     with pytest.raises(Unavailable, match="are kept"):
-        await ledger.delete_old(90)
+        await ledger.delete_old(90, clock.now()[:10])
     assert get_path(layout).exists()
     await ledger.close()
 

@@ -263,7 +263,7 @@ async def test_a_day_of_which_only_the_sums_are_kept_stays_what_it_was(layout):
     await crash_ledger(layout, 1, 2, ended=1)
     ledger = Ledger(layout, FrozenClock("2026-01-09T08:00:00.000Z"))
     await ledger.open()
-    await ledger.delete_old(1)
+    await ledger.delete_old(1, "2026-01-09")
     await ledger.close()
     Path(layout.ledger, "begun-7.jsonl").write_bytes(
         encode_checksummed(build_record(1, NOW))
