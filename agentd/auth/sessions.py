@@ -343,10 +343,7 @@ class SessionManager:
             self._on_end(frozenset(one.id for one in gone))
 
     async def _sweep(self) -> None:
-        """Forget sessions that are over, close those that are by the clock alone, save last uses.
-
-        The clock alone may be wrong: they are not forgotten before their time has settled.
-        """
+        """Forget what is over by the settled time, close what is by the clock; save last uses."""
         while True:
             await asyncio.sleep(SWEEP_SECONDS)
             now, settled = self._clock.now(), self._get_settled()
