@@ -117,6 +117,8 @@ class ScheduleProgress(Struct, frozen=True):
     """A run that is being begun; after a crash it may have a prompt or not."""
     runs: tuple[ScheduleRun, ...] = ()
     """The latest ones, the newest last."""
+    passed: Timestamp = ""
+    """``considered`` when the clock was set back; empty: it was not, or has come there again."""
 
     def with_run(self, run: ScheduleRun) -> "ScheduleProgress":
         """Return it with a run that was begun, or another state of one."""

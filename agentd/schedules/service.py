@@ -205,10 +205,14 @@ class ScheduleService:
         if _find_considered(known, schedule, now):
             return
         runs = known.runs if known else ()
-        await self._keep(schedule.name, ScheduleProgress(schedule.timing, now, None, runs))
+        passed = known.considered if known and known.timing == schedule.timing else ""
+        await self._keep(schedule.name, ScheduleProgress(schedule.timing, now, None, runs, passed))
 
     async def _decide(self, schedule: Schedule, now: Timestamp) -> None:
         known = self._progress[schedule.name]
+        if known.passed and known.passed <= now:  # nothing was missed while the clock was behind
+            known = replace(known, considered=known.passed, passed="")
+            await self._keep(schedule.name, known, quiet=True)
         due = await asyncio.to_thread(find_due, schedule, known.considered, now)
         if due is None:
             return
@@ -340,7 +344,8 @@ def _find_considered(
 ) -> Timestamp:
     """Return up to when firings are decided; empty: they are to be counted from now on.
 
-    A clock that was set back by at most ``MOST_AHEAD`` repeats none of them.
+    A clock that was set back by at most ``MOST_AHEAD`` repeats none of them. Where it was by more,
+    they are decided by its time until it is corrected, and then continue from before.
     """
     if known is None or known.timing != schedule.timing:
         return ""
