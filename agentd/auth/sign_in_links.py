@@ -66,7 +66,7 @@ class SignInLinks:
             os.unlink(path)  # of several who come at once, one removes it
         except OSError:
             return False
-        return link.expires > self._clock.now()
+        return self._is_open(link)
 
     def _make_path(self, code: str) -> str:
         return os.path.join(self._folder, f"{sha256(code.encode()).hexdigest()}.json")
@@ -78,11 +78,17 @@ class SignInLinks:
         except (AgentdError, msgspec.DecodeError, UnicodeDecodeError):
             return None
 
+    def _is_open(self, link: SignInLinkJson) -> bool:
+        """Return whether a link has time left: little, for the clock may have gone back since."""
+        now = self._clock.now()
+        latest = format_iso(parse_iso(now) + timedelta(seconds=2 * CODE_SECONDS))
+        return now < link.expires <= latest
+
     def _remove_expired(self) -> None:
         for name in os.listdir(self._folder):
             path = os.path.join(self._folder, name)
             link = self._read(path)
-            if link is None or link.expires <= self._clock.now():
+            if link is None or not self._is_open(link):
                 with suppress(OSError):
                     os.unlink(path)
 

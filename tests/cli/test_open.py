@@ -16,7 +16,7 @@ import pytest
 
 from agentd.auth.sign_in_links import SignInLinks
 from agentd.cli.main import main
-from agentd.core.clock import SystemClock
+from agentd.core.clock import FrozenClock, SystemClock
 from agentd.storage.layout import Layout
 from tests.support.daemon import Client, Serving
 from tests.support.fixtures import Serve
@@ -88,6 +88,16 @@ def test_a_link_expires_and_is_removed(tmp_path: Path, monkeypatch: pytest.Monke
     assert len(list(tmp_path.rglob("*.json"))) == 1, "the other one was removed"
     assert not links.redeem(older)
     assert links.redeem(new)
+
+
+def test_a_link_lives_no_longer_where_the_clock_is_set_back(tmp_path: Path) -> None:
+    clock = FrozenClock()
+    links = SignInLinks(Layout(str(tmp_path), str(tmp_path)), clock)
+    first, second = (parse_code(links.create("http://127.0.0.1:8750")) for _ in range(2))
+    clock.move(-2)
+    assert links.redeem(first), "a time server corrects a clock by seconds"
+    clock.move(-3600)
+    assert not links.redeem(second)
 
 
 def test_wrong_links_void_nothing(shared: Serving, capsys: pytest.CaptureFixture[str]) -> None:
