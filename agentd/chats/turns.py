@@ -95,7 +95,8 @@ class TurnRecorder:
                     )
                 await self.withdraw_questions(chat.id)
                 if again:
-                    await self.defer_turn(chat.id, LimitWait(chat.updated_at, RETRYING))
+                    at_once = min(chat.updated_at, self._chats.clock.now())
+                    await self.defer_turn(chat.id, LimitWait(at_once, RETRYING))
                 else:
                     await self.end_turn(chat.id, "interrupted", INTERRUPTED)
             except Unavailable as error:

@@ -47,9 +47,11 @@ async def test_a_start_ends_the_tools_of_an_open_turn_and_then_the_turn(layout):
 async def test_a_prompt_that_is_sent_again_finds_its_tools_ended(layout):
     number = await die_with_tools_at_work(layout, ToolUse(1, "look", "a"), ToolUse(2, "shell", "x"))
     async with running_services(layout) as services:
+        services.clock.move(-3600)  # it was ahead, and does not keep the prompt waiting
         await services.turns.end_interrupted(again=True)
         chat = await services.chats.get(number)
         assert chat.agent.wait and chat.agent.wait.reason == RETRYING
+        assert chat.agent.wait.until <= services.clock.now()
         assert (await list_roles(services, number))[2:] == [("tool", f"x\n\n{TOOL_INTERRUPTED}")]
 
 
