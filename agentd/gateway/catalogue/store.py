@@ -58,6 +58,9 @@ def save_catalogue(layout: Layout, data: bytes) -> PriceCatalogue:
 
 
 def is_current(layout: Layout, now: Timestamp) -> bool:
-    """Return whether the catalogue was read from the library within the last day."""
+    """Return whether the catalogue was read from the library within the last day.
+
+    One that was read tomorrow, by a wrong clock, is not.
+    """
     found = load_catalogue(layout)
-    return found is not None and parse_iso(now) - parse_iso(found.at) < MAX_AGE
+    return found is not None and abs(parse_iso(now) - parse_iso(found.at)) < MAX_AGE

@@ -74,6 +74,9 @@ def test_it_is_read_again_when_it_is_older_than_a_day(
     assert asyncio.run(refresh_at(2 * 3600)) == "2026-01-02T01:00:00.000Z"
     assert asyncio.run(refresh_at(3600)) == "2026-01-02T01:00:00.000Z"
     assert ran.read_text() == "."
+    ahead = asyncio.run(refresh_at(3650 * 86400))
+    clock.move(-3650 * 86400)
+    assert asyncio.run(refresh_at(0)) == "2026-01-02T02:00:00.000Z" < ahead
 
 
 @pytest.mark.parametrize(
