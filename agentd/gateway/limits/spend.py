@@ -22,6 +22,7 @@ from agentd.core.errors import LimitReached
 from agentd.core.local_days import get_day_start, get_local_day
 from agentd.gateway.keys.limits import NO_LIMITS, KeyLimits, SoftLimits
 from agentd.gateway.limits.events import LimitScope, LimitWindow
+from agentd.gateway.limits.spend_by_quarter_hour import AHEAD
 from agentd.llm.price import add_amounts, sum_amounts
 
 NEVER_SECONDS = 86400
@@ -196,35 +197,40 @@ class _WindowSum:
     """The spending of the current day, week or month, and of the last ones before it.
 
     Each window's sum is kept apart. So a clock that is put forward or back for a while forgives
-    nothing, and a cost that is recorded late counts in the window it belongs to.
+    nothing, and a cost that is recorded late counts in the window it belongs to. What was recorded
+    much later than now (``AHEAD``) does not count: it would for years.
     """
 
-    __slots__ = ("_parts", "_start", "amount")
+    __slots__ = ("_parts", "_start", "_until", "amount")
 
     def __init__(self, window: Window, amount: Decimal) -> None:
         self.amount = amount
         """USD since the start of the current window."""
-        self._start = window.start
+        self._start, self._until = window.start, _find_end_of_trust(window.start)
         self._parts = {window.start: amount}
         """USD of the last windows, by their starts."""
 
     def move_to(self, window: Window) -> None:
         """Make another window the current one."""
-        self._start = window.start
+        self._start, self._until = window.start, _find_end_of_trust(window.start)
         self._parts.setdefault(window.start, Decimal(0))
         if len(self._parts) > KEPT_WINDOWS:
             del self._parts[min(start for start in self._parts if start != window.start)]
         self.amount = sum_amounts(
-            part for start, part in self._parts.items() if start >= window.start
+            part for start, part in self._parts.items() if self._start <= start < self._until
         )
 
     def add(self, cost: Decimal, at: Timestamp) -> None:
         """Count what was spent at a time, in its window."""
         start = max((start for start in self._parts if start <= at), default="")
-        if start:
+        if start and at < (self._until if start == self._start else _find_end_of_trust(start)):
             self._parts[start] = add_amounts(self._parts[start], cost)
-        if at >= self._start:
+        if self._start <= at < self._until:
             self.amount = add_amounts(self.amount, cost)
+
+
+def _find_end_of_trust(start: Timestamp) -> Timestamp:
+    return format_iso(parse_iso(start) + AHEAD)
 
 
 class UsageMeter:

@@ -22,6 +22,9 @@ from agentd.llm.price import add_amounts, sum_amounts
 QUARTERS_PER_DAY = 96
 """The number of quarters of an hour in a day (UTC)."""
 
+AHEAD = timedelta(days=62)
+"""What was spent so long after the beginning of a day, week or month, was by a wrong clock."""
+
 
 class KeySpend(Struct, array_like=True, gc=False):
     """Money in USD, exactly; tokens in and out; requests, however they ended."""
@@ -133,10 +136,15 @@ class SpendByQuarterHour:
         return self._accounts.keys()
 
     def get_spend(self, account: str, since: datetime | None = None) -> Decimal:
-        """Return an account's spend since a time, in USD; in total if that is ``None``."""
+        """Return an account's spend since a time, in USD; in total if that is ``None``.
+
+        What is ``AHEAD`` of the time counts only in total.
+        """
         known = self._accounts.get(account, {})
         return sum_amounts(
-            row.cost for start, row in known.items() if since is None or start >= since
+            row.cost
+            for start, row in known.items()
+            if since is None or since <= start < since + AHEAD
         )
 
     def iter_rows(self) -> Iterator[SpendRow]:

@@ -292,6 +292,22 @@ def test_a_clock_that_is_wrong_for_a_while_forgives_nothing(days):
     assert at.meter.used.day == late
 
 
+def test_what_was_spent_while_the_clock_was_years_ahead_counts_in_total_alone():
+    at = At("2026-02-10T12:00:00.000Z")
+    at.call(KeyLimits(), cost="3")
+    at.clock.jump(3650 * 86400)
+    at.call(KeyLimits(), cost="2")
+    assert at.meter.used.day == 2
+    late = at.clock.now()
+    at.clock.jump(-3650 * 86400)
+    assert at.meter.used == Used(Decimal(5), Decimal(3), Decimal(3), Decimal(3))
+    at.meter.add(Decimal(1), 0, late)
+    for _ in range(40):
+        at.clock.move(86400)
+        assert at.meter.used.day == 0
+    assert at.meter.used == Used(total=Decimal(6))
+
+
 @pytest.mark.parametrize("zone", ["Europe/Berlin", "America/Santiago"])
 def test_the_day_resets_at_the_zones_midnight(zone):
     at, limits = At("2026-09-05T20:00:00.000Z", zone), KeyLimits(day=Decimal(1))

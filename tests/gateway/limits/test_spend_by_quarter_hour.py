@@ -67,3 +67,13 @@ def test_a_quarter_of_an_hour_has_its_number_and_its_beginning():
     assert get_quarter("2026-01-31T23:59:59.999Z") == 95
     assert get_quarter("2026-01-31T00:00:00.000Z") == 0
     assert get_quarter_start("2026-01-31", 95) == datetime(2026, 1, 31, 23, 45, tzinfo=UTC)
+
+
+def test_what_was_spent_years_ahead_counts_in_total_alone():
+    ahead = BEGIN + timedelta(days=3650)
+    sums = SpendByQuarterHour(
+        SpendRow("k", start, KeySpend(Decimal(cost))) for start, cost in ((BEGIN, 1), (ahead, 4))
+    )
+    assert sums.get_spend("k") == 5
+    assert sums.get_spend("k", BEGIN) == 1
+    assert sums.get_spend("k", ahead) == 4
