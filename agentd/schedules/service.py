@@ -204,9 +204,7 @@ class ScheduleService:
         known, now = self._progress.get(schedule.name), self._clock.now()
         if _find_considered(known, schedule, now):
             return
-        runs = known.runs if known else ()
-        passed = known.considered if known and known.timing == schedule.timing else ""
-        await self._keep(schedule.name, ScheduleProgress(schedule.timing, now, None, runs, passed))
+        await self._keep(schedule.name, _count_from(now, known, schedule))
 
     async def _decide(self, schedule: Schedule, now: Timestamp) -> None:
         known = self._progress[schedule.name]
@@ -351,6 +349,14 @@ def _find_considered(
         return ""
     ahead = parse_iso(known.considered) - parse_iso(now)
     return known.considered if ahead.total_seconds() <= MOST_AHEAD else ""
+
+
+def _count_from(
+    now: Timestamp, known: ScheduleProgress | None, schedule: Schedule
+) -> ScheduleProgress:
+    runs = known.runs if known else ()
+    passed = known.considered if known and known.timing == schedule.timing else ""
+    return ScheduleProgress(schedule.timing, now, None, runs, passed)
 
 
 def _give_back(known: ScheduleProgress, now: Timestamp) -> ScheduleProgress:
