@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from agentd.agent import turn_runner
+from agentd.agent import turn_runner, waiting_chats
 from agentd.agent.engine import (
     EngineStarted,
     EngineStateSaved,
@@ -266,6 +266,27 @@ async def test_a_limit_is_waited_for_as_reported_and_else_longer_each_time(layou
             await services.chats.release_queue(number, ME)
         spread = [had - result for had, result in zip(seen, waits, strict=True)]
         assert all(0 < one <= turn_runner.SPREAD_SECONDS + 1 for one in spread), seen
+
+
+async def test_a_limit_is_waited_for_no_longer_where_the_clock_is_set_back(layout, monkeypatch):
+    monkeypatch.setattr(waiting_chats, "LONGEST_SLEEP", 0.01)
+
+    async def play_script(assignment):
+        if not assignment.is_retry:
+            yield RateLimited("Too much.", seconds=600.0)
+        yield ReplyCompleted("done")
+
+    engine = ScriptedEngine(play_script)
+    async with working(layout, engine) as (services, dispatcher):
+        number = (await services.chats.create(NewChat(prompt="a"), ME)).id
+        await until(lambda: services.chats.get_summary(number).waits_until)
+        await until(lambda: not dispatcher._tasks)
+        services.clock.jump(-7200)
+        services.clock.move(590)
+        dispatcher._waiting.check()
+        assert not dispatcher._tasks
+        services.clock.move(10 + turn_runner.SPREAD_SECONDS + 1)
+        await until(lambda: services.chats.get_summary(number).outcome == "completed")
 
 
 async def test_a_prompt_that_waits_for_a_limit_can_be_rewritten_removed_and_released(layout):
