@@ -4,9 +4,9 @@ A request that is cancelled, or given up, is taken back (``notifications/cancell
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import count
-from typing import TypeAlias, TypeGuard
+from typing import TypeAlias, TypeGuard, TypeVar
 
 from agentd.agent.mcp_servers.messages import (
     KNOWN_REVISIONS,
@@ -39,6 +39,8 @@ from agentd.agent.mcp_servers.server_requests import Elicit, ServerRequests
 from agentd.agent.mcp_servers.transport import MessageTransport
 from agentd.core.errors import AgentdError, BadRequest, Unavailable
 from agentd.core.tasks import BackgroundTasks
+
+_Named = TypeVar("_Named", RemoteTool, ServerPrompt)
 
 OnProgress: TypeAlias = Callable[[str], None]
 
@@ -76,6 +78,8 @@ class McpConnection:
         self.server = server
         self.elicit: Elicit | None = None
         """Set while somebody can be asked."""
+        self.on_closed: Callable[[], None] = lambda: None
+        """Called when it can no longer be used although nobody has ended it."""
         self.tools: tuple[RemoteTool, ...] = ()
         self.prompts: tuple[ServerPrompt, ...] = ()
         self.has_resources = False
@@ -128,7 +132,7 @@ class McpConnection:
         self._prompts_changed = False
         listed = await self._list_extras("prompts/list", "prompts", MOST_PROMPTS)
         if listed is not None:
-            self.prompts = tuple(prompt for prompt in map(read_prompt, listed) if prompt)
+            self.prompts = _keep_first(prompt for prompt in map(read_prompt, listed) if prompt)
 
     async def get_prompt(self, name: str, arguments: Mapping[str, str]) -> str:
         """Return the text of a prompt; ``BadRequest`` has what the server refuses."""
@@ -168,7 +172,7 @@ class McpConnection:
 
     async def _list_tools(self) -> None:
         listed = await self._list("tools/list", "tools", MOST_TOOLS)
-        self.tools = tuple(tool for tool in map(read_tool, listed) if tool)
+        self.tools = _keep_first(tool for tool in map(read_tool, listed) if tool)
 
     async def _list_extras(self, method: str, member: str, most: int) -> list[JsonMap] | None:
         """Return a list without which the server can be used; None if it does not give it.
@@ -295,8 +299,10 @@ class McpConnection:
             pending.progressed = True
 
     def _on_closed(self, reason: str) -> None:
-        self.closed = self.closed or reason
+        was_closed = bool(self.closed)
         self._fail_all(reason)
+        if not was_closed:
+            self.on_closed()
 
     def _on_lost(self, number: RpcId, error: AgentdError) -> None:
         if pending := self._pending.get(number):
@@ -306,6 +312,14 @@ class McpConnection:
         self.closed = self.closed or reason
         for pending in self._pending.values():
             pending.fail(Unavailable(f"The MCP server {self.server.name}: {reason}."))
+
+
+def _keep_first(listed: Iterable[_Named]) -> tuple[_Named, ...]:
+    """Return each tool or prompt once, also where a server lists its name again."""
+    found: dict[str, _Named] = {}
+    for one in listed:
+        found.setdefault(one.name, one)
+    return tuple(found.values())
 
 
 def _describe_progress(params: JsonMap) -> Iterator[str]:

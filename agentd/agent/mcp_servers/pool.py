@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable
+from functools import partial
 from itertools import count
 from weakref import WeakValueDictionary
 
@@ -108,7 +109,6 @@ class McpPool:
         for key, server in list(chat.servers.items()):
             server.elicit = None
             if server.closed:
-                self._states.note_problem(server.server.name, server.closed)
                 self._tasks.start(chat.servers.pop(key).close())
         loop = asyncio.get_running_loop()
         chat.timer = loop.call_later(self._idle_seconds, self._drop, chat_id)
@@ -140,6 +140,9 @@ class McpPool:
                 raise
             chat.servers[key] = fresh
             self._states.note_started(server.name, len(fresh.tools))
+            fresh.on_closed = partial(self._note_end, chat, fresh)
+            if fresh.closed:
+                fresh.on_closed()
             return fresh
 
     def build(self, server: ReadyServer, folder: str) -> McpConnection:
@@ -154,6 +157,13 @@ class McpPool:
         for chat_id in list(self._chats):
             self._drop(chat_id)
         await self._tasks.wait()
+
+    def _note_end(self, chat: _ChatServers, ended: McpConnection) -> None:
+        """Tell that a server ended on its own; outside of turns, end what it has left behind."""
+        self._states.note_end(ended.server.name, ended.closed)
+        if not chat.in_use and chat.servers.get(ended.server.fingerprint) is ended:
+            del chat.servers[ended.server.fingerprint]
+            self._tasks.start(ended.close())
 
     def _drop(self, chat_id: int) -> None:
         chat = self._chats.pop(chat_id, None)

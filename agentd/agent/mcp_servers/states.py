@@ -39,10 +39,14 @@ class ServerStates:
         self._put(name, ServerState(self._clock.now(), tools))
 
     def note_problem(self, name: str, problem: str) -> None:
-        """Remember that a server did not start, or ended on its own."""
+        """Remember that a server did not start."""
         known = self._states.get(name)
         if known is None or known.problem != problem:
-            self._put(name, ServerState(self._clock.now(), problem=problem))
+            self.note_end(name, problem)
+
+    def note_end(self, name: str, problem: str) -> None:
+        """Remember that a server ended on its own; one less is running."""
+        self._put(name, ServerState(self._clock.now(), problem=problem))
 
     def note_stopped(self) -> None:
         """Tell that servers which worked have ended as they should."""

@@ -33,6 +33,8 @@ def list_tools(number: int) -> dict[str, Any]:
             ]
             described = "<img src=x onerror=alert(1)>\x00" + "long " * 5000
             return {"tools": [{**tool, "name": name, "description": described} for name in names]}
+        case "twice":
+            return {"tools": [tool, {**tool, "name": "other"}, {**tool, "description": "Again."}]}
         case "odd types":
             return {
                 "tools": [
@@ -73,7 +75,7 @@ def serve() -> None:
                 "1999-01-01" if MANNER == "old revision" else message["params"]["protocolVersion"]
             )
             offered: dict[str, Any] = {"tools": {}}
-            if MANNER == "tools alone":  # it never answers what it says that it has besides
+            if MANNER in ("tools alone", "twice"):  # the first never answers what it says it has
                 offered |= {"prompts": {}, "resources": {}}
             say({"id": number, "result": {"protocolVersion": revision, "capabilities": offered}})
         elif method == "resources/list":
@@ -93,6 +95,8 @@ def serve() -> None:
                     }
                 )
                 say({"id": number, "result": {"content": []}})
+        elif method == "prompts/list" and MANNER == "twice":
+            say({"id": number, "result": {"prompts": [{"name": "order"}, {"name": "order"}]}})
 
 
 serve()

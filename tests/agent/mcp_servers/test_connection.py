@@ -266,6 +266,15 @@ def test_what_has_the_wrong_type_is_left_out(tmp_path: Path) -> None:
     assert found == [("n", False, schema), ("plain", False, schema)]
 
 
+def test_what_a_server_lists_twice_is_offered_once(tmp_path: Path) -> None:
+    async def work(connection: McpConnection) -> Any:
+        tools = [(tool.name, tool.description) for tool in connection.tools]
+        return tools, [prompt.name for prompt in connection.prompts]
+
+    found = talk(build_server("hostile_server.py", "twice"), tmp_path, work)
+    assert found == ([("plain", "Plain."), ("other", "Plain.")], ["order"])
+
+
 def test_a_flood_of_questions_and_a_long_result_are_bounded(tmp_path: Path) -> None:
     async def work(connection: McpConnection) -> Any:
         return (await connection.call_tool("plain", {})).text

@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import os
+import signal
 import sys
 from collections.abc import Iterator
 from functools import partial
@@ -21,8 +23,10 @@ from agentd.chats.approval import Approval
 from agentd.core.errors import ConfigError, Forbidden, Unavailable
 from agentd.storage.layout import Layout
 from tests.agent.engines.native.scene import Person, Scene, list_used_tools
+from tests.agent.served import find_marked
 from tests.supplier.steps import Call, Say
 from tests.supplier.supplier import Supplier
+from tests.support.waiting import until
 
 pytest.importorskip("mcp", reason="mcp is not installed: pip install '.[test]'")
 
@@ -417,6 +421,46 @@ def test_the_state_of_a_server_tells_its_last_start_and_end(scene: Scene) -> Non
             await directory.close()
 
     asyncio.run(run_turn())
+
+
+LEAVES_A_CHILD = """
+import subprocess, sys
+subprocess.Popen(["sleep", "600"])
+sys.exit(subprocess.run([*sys.argv[1:]]).returncode)
+"""
+
+
+def test_a_server_that_ends_between_turns_is_reported_and_its_children_are_ended(
+    scene: Scene,
+) -> None:
+    layout = Layout(str(scene.root / "state"), str(scene.root.parent / "config"))
+    leaving = [sys.executable, "-c", LEAVES_A_CHILD, *COMMAND]
+    write_settings(layout, {**TEA, "command": leaving, "allow": ["*"]})
+    generation = f"ending-{scene.root.parent.name}-{os.getpid()}"
+
+    async def run_turns() -> None:
+        told: list[int] = []
+
+        def note() -> None:
+            told.append(directory.count_running("tea"))
+
+        directory = McpDirectory(layout, {}, generation, note)
+        try:
+            for _ in range(2):
+                tools = await directory.open_turn(str(scene.root), 1, scene.person)
+                assert tools.has("mcp__tea__add")
+                tools.close()
+                started, *children = sorted(find_marked(generation))
+                assert told[-1] == 1 and len(children) == 2
+                os.kill(started, signal.SIGKILL)
+                await asyncio.to_thread(until, lambda: told[-1] == 0)
+                tea = directory.states.get("tea")
+                assert tea and tea.problem == "it ended with exit code -9"
+                await asyncio.to_thread(until, lambda: not find_marked(generation))
+        finally:
+            await directory.close()
+
+    asyncio.run(run_turns())
 
 
 def test_nobody_there_means_denied_and_is_not_remembered_for_good(scene: Scene) -> None:
