@@ -128,8 +128,7 @@ def parse_warnings(args: argparse.Namespace, before: SoftLimits) -> dict[str, An
         }
         found["soft_limits"] = call_or_bad_request(lambda: structs.replace(before, **amounts))
     if args.warn_at is not None:
-        share = None if args.warn_at == "none" else float(_parse_number("--warn-at", args.warn_at))
-        found["warn_at"] = share
+        found["warn_at"] = None if args.warn_at == "none" else _parse_share(args.warn_at)
     return found
 
 
@@ -204,6 +203,13 @@ def _parse_number(
         return kind(text)
     except (InvalidOperation, ValueError):
         raise BadRequest(f"{option}: {text[:40]!r} is not a number") from None
+
+
+def _parse_share(text: str) -> float:
+    share = float(_parse_number("--warn-at", text))
+    if not 0 < share < 1:
+        raise BadRequest(f"--warn-at: {text[:40]} is not a share; expected one such as 0.8")
+    return share
 
 
 def _format_amounts(limits: KeyLimits) -> str:

@@ -20,6 +20,7 @@ from agentd.cli.decisions import list_decisions, withdraw_decisions
 from agentd.cli.options import (
     Subcommands,
     add_json_option,
+    parse_pairs,
     resolve_config,
     resolve_layout,
     to_sentence,
@@ -139,9 +140,9 @@ def _build_server(args: argparse.Namespace) -> McpServerSettings:
     values = {
         "name": args.name,
         "command": args.command,
-        "env": dict(_split(pair, "=", "--env NAME=VALUE") for pair in args.env),
+        "env": parse_pairs("--env", args.env, "=", case_matters=True),
         "url": args.url,
-        "headers": dict(_split(pair, ":", "--header 'NAME: VALUE'") for pair in args.header),
+        "headers": parse_pairs("--header", args.header, ":", case_matters=False),
         "allow": args.allow,
         "allow_reading": args.allow_reading,
         "engines": args.engine,
@@ -152,13 +153,6 @@ def _build_server(args: argparse.Namespace) -> McpServerSettings:
     except msgspec.ValidationError as error:
         what = explain_validation_error(str(error), McpServerSettings)
         raise BadRequest(f"The MCP server is not valid: {what}") from None
-
-
-def _split(pair: str, between: str, expected: str) -> tuple[str, str]:
-    name, found, value = pair.partition(between)
-    if not found:
-        raise BadRequest(f"Expected {expected}")
-    return name.strip(), value.strip()
 
 
 def _list(servers: Sequence[McpServerSettings], *, as_json: bool) -> None:

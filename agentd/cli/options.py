@@ -3,9 +3,11 @@
 import argparse
 import json
 import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeAlias
 
-from agentd.core.errors import BadRequest
+from agentd.core.errors import AgentdError, BadRequest
 from agentd.settings.sources import ResolvedConfig, load, locate
 from agentd.storage.layout import Layout
 
@@ -53,6 +55,38 @@ def add_url_option(parser: argparse.ArgumentParser) -> None:
         default="",
         help="the daemon's URL, with its path if it has one; default: from the state folder",
     )
+
+
+@contextmanager
+def name_local_option() -> Iterator[None]:
+    """Name ``--local`` where an error of the block says which line of a file is missing."""
+    try:
+        yield
+    except AgentdError as error:
+        error.message, error.details = (
+            text.replace("add local: true", "add --local")
+            for text in (error.message, error.details)
+        )
+        raise
+
+
+def parse_pairs(
+    option: str, pairs: Iterable[str], between: str, *, case_matters: bool
+) -> dict[str, str]:
+    """Return the values of an option that is given once for each name. Raises ``BadRequest``."""
+    form = f"NAME{between}VALUE"
+    found: dict[str, str] = {}
+    seen: set[str] = set()
+    for pair in pairs:
+        name, has_value, value = (part.strip() for part in pair.partition(between))
+        if not (name and has_value):
+            raise BadRequest(f"{option}: {pair[:40]!r} is not {form}")
+        alike = name if case_matters else name.lower()
+        if alike in seen:
+            raise BadRequest(f"{option}: {name[:40]} is given twice")
+        seen.add(alike)
+        found[name] = value
+    return found
 
 
 def resolve_config(args: argparse.Namespace) -> ResolvedConfig:

@@ -12,7 +12,14 @@ import msgspec
 from msgspec import structs
 
 from agentd.cli.management_key import add_daemon_options
-from agentd.cli.options import Parser, Subcommands, add_json_option, resolve_layout, to_sentence
+from agentd.cli.options import (
+    Parser,
+    Subcommands,
+    add_json_option,
+    name_local_option,
+    resolve_layout,
+    to_sentence,
+)
 from agentd.cli.output import print_result
 from agentd.cli.proxy_balances import show_balances
 from agentd.cli.proxy_channel_state import show_state
@@ -163,6 +170,8 @@ def _add_channel(layout: Layout, args: argparse.Namespace) -> None:
                 "Secrets in options are visible to other users of this machine: use env:NAME or"
                 " file:PATH, or omit --key to be asked for the key"
             )
+    if (args.transport is None) != (args.transport_url is None):
+        raise BadRequest("--transport and --transport-url need each other")
     keys = [] if args.no_key else args.key or [_read_key(args.name)]
     transport = ChannelTransport(args.transport or "direct", args.transport_url or "")
     given = parse_request_options(args)
@@ -178,7 +187,9 @@ def _add_channel(layout: Layout, args: argparse.Namespace) -> None:
         balance=_parse_balance(args.balance, args.low_balance),
         **given,
     )
-    _print_channel(channels_store.open_entries(layout).add(channel), "added", args)
+    with name_local_option():
+        added = channels_store.open_entries(layout).add(channel)
+    _print_channel(added, "added", args)
 
 
 def _refuse_credentials(headers: Mapping[str, str]) -> None:

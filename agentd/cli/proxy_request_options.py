@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from agentd.cli.options import Parser
+from agentd.cli.options import Parser, parse_pairs
 from agentd.core.errors import BadRequest
 from agentd.llm.parameters import ParameterChanges
 
@@ -34,18 +34,11 @@ def parse_request_options(args: argparse.Namespace) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if args.header is not None:
         given = [] if args.header == ["none"] else args.header
-        found["headers"] = dict(map(_parse_header, given))
+        found["headers"] = parse_pairs("--header", given, ":", case_matters=False)
     if args.parameters is not None:
         is_none = args.parameters == "none"
         found["parameters"] = None if is_none else _parse_parameters(args.parameters)
     return found
-
-
-def _parse_header(text: str) -> tuple[str, str]:
-    name, colon, value = text.partition(":")
-    if not (colon and name.strip()):
-        raise BadRequest(f"--header: {text[:40]!r} is not NAME:VALUE")
-    return name.strip(), value.strip()
 
 
 def _parse_parameters(text: str) -> ParameterChanges:

@@ -63,7 +63,12 @@ def test_servers_are_added_listed_and_removed_with_the_comments_kept(
     [
         (["add", "a"], "expected either a command or a url"),
         (["add", "a", "--url", "ftp://x"], "Expected an address such as https://docs.example/mcp"),
-        (["add", "a", "--env", "X", "--command", "x"], "Expected --env NAME=VALUE"),
+        (["add", "a", "--env", "X", "--command", "x"], "--env: 'X' is not NAME=VALUE"),
+        (["add", "a", "--env", "X=1", "--env", "X=2", "--command", "x"], "X is given twice"),
+        (
+            ["add", "a", "--url", "http://h", "--header", "A:1", "--header", "a:2"],
+            "a is given twice",
+        ),
         (["add", "a", "--engine", "none", "--command", "x"], "not valid"),
         (["remove", "none"], 'There is no MCP server "none"'),
         (["test", "none"], 'There is no MCP server "none"'),

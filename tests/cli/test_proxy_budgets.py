@@ -135,6 +135,7 @@ def test_a_key_has_limits_on_models_and_amounts_that_warn() -> None:
         "key", "change", "ann", "--model-limit", "gpt-*", "day=none,week=9", "--model-limit",
         "llama3:8b", "none", "--soft-month", "none", "--warn-at", "none",
     )  # fmt: skip
+    run("key", "change", "ann", "--warn-at", "2", code=2)
     changed = get_key()
     assert changed.model_limits == {"gpt-*": KeyLimits(week=usd("9"), requests_per_minute=7)}
     assert (changed.soft_limits, changed.warn_at) == (SoftLimits(), None)
@@ -166,7 +167,7 @@ def test_limits_of_a_key_and_its_models_are_raised_until_a_moment(
         ("raise A --day 9 --until soon", "--until: 'soon' is not a time"),
         ("raise A --until 2099-01-31", "Name at least one limit"),
         ("change A", "nothing to change"),
-        ("change A --warn-at 1.5", "warn_at"),
+        ("change A --warn-at 1.5", "--warn-at"),
         ("change A --day much", "--day: 'much' is not a number"),
         ("change A --soft-day much", "--soft-day: 'much' is not a number"),
         ("change B --day 1", "B"),

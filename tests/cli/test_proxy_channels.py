@@ -143,7 +143,9 @@ def test_what_cannot_be_is_reported_and_nothing_is_written(capsys):
     assert 'did you mean "acme"?' in capsys.readouterr().err
     inside = [*ADD[:3], "here", *ADD[4:-1], "http://127.0.0.1:1", "--no-key"]
     assert main(inside) == 2
-    assert "add local: true" in capsys.readouterr().err
+    assert "leads to this machine or its network; add --local" in capsys.readouterr().err
+    assert main([*ADD, "--no-key", "--transport", "socks5"]) == 2
+    assert "--transport and --transport-url need each other" in capsys.readouterr().err
     assert list(channels_store.load(LAYOUT)) == ["acme"]
 
 
@@ -246,6 +248,7 @@ def test_a_channel_is_added_with_headers_and_parameters(capsys):
     [
         (["--header", "Authorization: Bearer canary-0123456789"], "visible to other users"),
         (["--header", "nothing"], "is not NAME:VALUE"),
+        (["--header", "X-Team: a", "--header", "x-team: b"], "--header: x-team is given twice"),
         (["--parameters", "nothing"], "--parameters: "),
         (["--parameters", '{"others": 1}'], "others"),
         (["--parameters", '{"set": {"model": "x"}}'], "agentd sets it"),

@@ -115,6 +115,16 @@ def test_a_file_with_a_secret_has_to_be_private(run: Callable[..., Any], tmp_pat
     assert run("alert", "targets") == []
 
 
+def test_an_address_on_this_machine_needs_the_option_that_says_so(
+    run: Callable[..., Any], tmp_path: Path
+) -> None:
+    path = tmp_path / "address"
+    path.write_text("http://127.0.0.1:1/hook")
+    path.chmod(0o600)
+    said = run("alert", "add", "ops", "--kind", "text", "--address-file", str(path), code=1)
+    assert "leads to this machine or its network; add --local" in said
+
+
 def test_recorded_requests_are_priced_again_after_a_plan(
     run: Callable[..., Any], setup: GatewaySetup, manager: Client, daemon: Serving
 ) -> None:

@@ -115,6 +115,18 @@ def test_tiers_and_service_rates_of_a_model_are_edited_as_rows(
     assert after == {**prices, "above": []}
 
 
+def test_a_header_that_is_there_twice_is_refused(gus: Person, gateway: GatewaySite) -> None:
+    page = gus.open("/gateway/models/by-chat")
+    page.get_by_role("button", name="Edit", exact=True).click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Headers").fill("X-Team: tea\nx-team: coffee")
+    dialog.get_by_role("button", name="Save").click()
+    expect(dialog.get_by_text("Headers: x-team is there twice")).to_be_visible()
+    dialog.get_by_label("Headers").fill("X-Team: tea")
+    save(page)
+    assert gateway.admin.get("/api/agent/models/by-chat")["headers"] == {"X-Team": "tea"}
+
+
 def fill(row: Locator, values: dict[str, str]) -> None:
     for label, value in values.items():
         row.get_by_label(label, exact=True).fill(value)

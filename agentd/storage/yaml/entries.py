@@ -176,7 +176,7 @@ class NamedEntries(Generic[E]):
         """Raise ``Conflict`` if one of the others has what an entry must have alone: its name."""
         name = self._name(entry)
         if any(self._name(other) == name for other in others):
-            raise Conflict(f'There is a {self._what} "{name[:100]}" already.')
+            raise Conflict(f'Another {self._what} is named "{name[:100]}" already.')
 
     def _write_fields(self, text: YamlEditor, number: int, before: E, after: E) -> None:
         """Write the fields of an entry that differ."""

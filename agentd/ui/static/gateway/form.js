@@ -4,6 +4,7 @@ import { ApiError, call, callTagged } from "../core/api.js";
 import { el } from "../core/el.js";
 import { signal } from "../core/signals.js";
 import { openDialog } from "../parts/dialog.js";
+import { checkPairs, readPairs, writePairs } from "../parts/pairs.js";
 import { toast, toastError } from "../parts/toast.js";
 import { failureLine, labelled, sendForm } from "../settings/frame.js";
 import { rowEditor, rowsToText, textToRows } from "./row_editor.js";
@@ -64,7 +65,7 @@ function toText({ kind, initial = "", rows }, value) {
   if (rows) return rowsToText(rows, value);
   if (kind === "lines") return /** @type {string[]} */ (value).join("\n");
   if (kind === "set") return /** @type {string[]} */ (value).join(",");
-  if (kind === "pairs") return Object.entries(/** @type {any} */ (value)).map(([name, one]) => `${name}: ${one}`).join("\n");
+  if (kind === "pairs") return writePairs(/** @type {any} */ (value), ": ");
   if (kind === "check") return value ? "true" : "";
   if (kind === "moment") return toLocal(String(value));
   if (kind === "json") return JSON.stringify(value, null, 1);
@@ -78,8 +79,8 @@ function toValue({ kind, label, rows }, text) {
   const typed = text.trim();
   if (kind === "lines") return typed ? typed.split("\n").map((line) => line.trim()).filter(Boolean) : null;
   if (kind === "pairs") {
-    return Object.fromEntries(typed.split("\n").filter(Boolean)
-      .map((line) => [line.split(":")[0]?.trim() ?? "", line.slice(line.indexOf(":") + 1).trim()]));
+    checkPairs(typed, ":", label);
+    return readPairs(typed, ":");
   }
   if (!typed) return null;
   if (kind === "set") return typed.split(",");

@@ -6,6 +6,7 @@ import { counted } from "../core/counts.js";
 import { computed, signal } from "../core/signals.js";
 import { openDialog } from "../parts/dialog.js";
 import { loaded } from "../parts/frame.js";
+import { checkPairs, readPairs, writePairs } from "../parts/pairs.js";
 import { joinWords, splitWords } from "./command_line.js";
 import { beginEdit } from "./edits.js";
 import { failureLine, labelled, sendForm } from "./frame.js";
@@ -74,6 +75,8 @@ export function editServer(one, done) {
     });
     const merge = beginEdit(read(), one ?? {});
     const send = async () => {
+      if (isProgram.peek()) checkPairs(env.value, "=", "Variables", (name) => name);
+      else checkPairs(headers.value, ":", "Headers");
       if (one) {
         const { servers } = await get("/api/mcp-servers");
         await put(at(one), merge(read(), servers.find((now) => now.name === one.name) ?? one));
@@ -122,23 +125,4 @@ function kindChoice(kind) {
 function engineChoice(boxes) {
   return el("fieldset", { class: "mcp-kind" }, el("legend", null, "Only for these engines (none: for all)"),
     boxes.map((box) => el("label", null, box, box.value)));
-}
-
-/**
- * @param {Record<string, string>} pairs
- * @param {string} between
- */
-function writePairs(pairs, between) {
-  return Object.entries(pairs).map(([name, value]) => `${name}${between}${value}`).join("\n");
-}
-
-/**
- * @param {string} text
- * @param {string} between
- */
-function readPairs(text, between) {
-  return Object.fromEntries(text.split("\n").filter((line) => line.trim()).map((line) => {
-    const place = line.indexOf(between);
-    return place < 0 ? [line.trim(), ""] : [line.slice(0, place).trim(), line.slice(place + 1).trim()];
-  }));
 }
