@@ -100,7 +100,8 @@ class Egress:
                     raise BadRequest("VPNs are not configured here")
                 tunnel = self._make_tunnel(channel, transport)
                 dial = tunnel.dial
-        return _Exit(transport, local, HttpUpstream(dial=dial), tunnel)
+        upstream = HttpUpstream(dial=dial, through_proxy=transport.kind != "direct")
+        return _Exit(transport, local, upstream, tunnel)
 
 
 async def _retire(exit_: _Exit) -> None:

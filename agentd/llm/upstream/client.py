@@ -35,8 +35,9 @@ _PROXY_VARIABLES = ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")
 class HttpUpstream:
     """Calls suppliers; see ``protocol.Upstream``. ``tls`` defaults to the system's trust store.
 
-    ``dial`` makes the connections; by default they are direct, to any host. Belongs to the event
-    loop on which it is first used; ``close`` it there.
+    ``dial`` makes the connections; by default they are direct, to any host. ``through_proxy`` says
+    that it does so through a proxy of the channel's. Belongs to the event loop on which it is first
+    used; ``close`` it there.
     """
 
     def __init__(
@@ -44,10 +45,13 @@ class HttpUpstream:
         tls: ssl.SSLContext | None = None,
         limits: ResponseLimits | None = None,
         dial: Dial | None = None,
+        *,
+        through_proxy: bool = False,
     ) -> None:
         self._tls = tls
         self._limits = limits or ResponseLimits()
         self._dial = dial or dial_directly(local=True)
+        self._through_proxy = through_proxy
         self._retired = False
         self._open: set[UpstreamConnection] = set()
         self._idle: dict[Origin, list[UpstreamConnection]] = {}
@@ -130,7 +134,7 @@ class HttpUpstream:
         The caller closes it. Raises ``SupplierUnreachable``, as ``send`` does.
         """
         to = parse_origin(url)
-        async with _translate_errors(to, timeouts):
+        async with self._translate_errors(to, timeouts):
             return await self._dial(to.host, to.port)
 
     async def open_tls(self, url: str, connection: socket.socket, timeouts: Timeouts) -> None:
@@ -140,7 +144,7 @@ class HttpUpstream:
         """
         to = parse_origin(url)
         loop = asyncio.get_running_loop()
-        async with _translate_errors(to, timeouts):
+        async with self._translate_errors(to, timeouts):
             try:
                 tls = await self._get_tls_context()
             except BaseException:
@@ -153,7 +157,7 @@ class HttpUpstream:
 
     async def _connect(self, to: Origin, timeouts: Timeouts) -> UpstreamConnection:
         loop = asyncio.get_running_loop()
-        async with _translate_errors(to, timeouts):
+        async with self._translate_errors(to, timeouts):
             tls = await self._get_tls_context() if to.scheme == "https" else None
             _, connection = await loop.create_connection(
                 lambda: UpstreamConnection(str(to), self._limits, self._on_lost),
@@ -164,6 +168,20 @@ class HttpUpstream:
         if not connection.gone.done():
             self._open.add(connection)
         return connection
+
+    @asynccontextmanager
+    async def _translate_errors(self, to: Origin, timeouts: Timeouts) -> AsyncIterator[None]:
+        """Limit the time for connecting, and translate errors to ``SupplierUnreachable``."""
+        patience = min(timeouts.connect, timeouts.total)
+        hint = "" if self._through_proxy else _explain_proxies(to)
+        try:
+            async with asyncio.timeout(patience):
+                yield
+        except TimeoutError as error:
+            message = f"{to} could not be connected to within {patience:g} s{hint}"
+            raise SupplierUnreachable(message, "connect", str(to)) from error
+        except OSError as error:
+            raise _connect_error(to, error, hint) from error
 
     async def _get_tls_context(self) -> ssl.SSLContext:
         if self._tls is None:  # reading all the world's certificates takes a while
@@ -269,20 +287,6 @@ def _get_default_tls_context() -> ssl.SSLContext:
     return context
 
 
-@asynccontextmanager
-async def _translate_errors(to: Origin, timeouts: Timeouts) -> AsyncIterator[None]:
-    """Limit the time for connecting, and translate errors to ``SupplierUnreachable``."""
-    patience = min(timeouts.connect, timeouts.total)
-    try:
-        async with asyncio.timeout(patience):
-            yield
-    except TimeoutError as error:
-        message = f"{to} could not be connected to within {patience:g} s{_explain_proxies(to)}"
-        raise SupplierUnreachable(message, "connect", str(to)) from error
-    except OSError as error:
-        raise _connect_error(to, error) from error
-
-
 async def _call_or_abort(
     connection: UpstreamConnection, request: UpstreamRequest, wire: bytes, end: float
 ) -> ResponseHead:
@@ -297,18 +301,18 @@ async def _call_or_abort(
         raise
 
 
-def _connect_error(to: Origin, error: OSError) -> SupplierUnreachable:
+def _connect_error(to: Origin, error: OSError, hint: str) -> SupplierUnreachable:
     match error:
         case socket.gaierror():
             stage, what = "name", f"The name {to.host} cannot be resolved: {error.strerror}"
-            what += _explain_proxies(to)
+            what += hint
         case ssl.SSLCertVerificationError():
             stage, what = "tls", f"{to} has no certificate that is trusted: {error.verify_message}"
         case ssl.SSLError():
             stage, what = "tls", f"{to} does not speak TLS as it should: {error.reason}"
         case _:
             stage, what = "connect", f"{to} cannot be connected to: {error.strerror or error}"
-            what += _explain_proxies(to)
+            what += hint
     return SupplierUnreachable(what, stage, str(to))
 
 

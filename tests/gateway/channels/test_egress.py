@@ -15,9 +15,9 @@ from agentd.llm.proxy_address import parse_proxy_address
 from agentd.llm.upstream import client as upstream_module
 from agentd.llm.upstream.client import HttpUpstream
 from agentd.llm.upstream.dial import dial_through_http, dial_through_socks5
-from agentd.llm.upstream.protocol import UpstreamRequest
+from agentd.llm.upstream.protocol import Timeouts, UpstreamRequest
 from tests.conftest import until
-from tests.support.loopback import OK, PATIENT, answer_each, supplier
+from tests.support.loopback import OK, PATIENT, Line, answer_each, supplier
 from tests.support.ports import find_free_port
 from tests.support.proxies import PASSWORD, http_proxy, socks_proxy
 
@@ -142,6 +142,25 @@ def test_a_supplier_that_cannot_be_reached_from_the_proxy_is_reported_as_that(ki
                     out.get_upstream(build_channel(), ChannelTransport(kind, url)), target
                 )
             assert caught.value.stage == "proxy"
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("kind", PROXIES)
+def test_a_proxy_that_never_answers_is_not_blamed_on_the_environments_proxy(kind, monkeypatch):
+    monkeypatch.setenv("HTTPS_PROXY", "http://proxy:3128")
+
+    async def run():
+        async with supplier(Line.wait_until_cut) as silent, open_egress() as out:
+            host, port = silent.url.removeprefix("http://").split(":")
+            transport = ChannelTransport(kind, f"{kind}://{host}:{port}")
+            upstream = out.get_upstream(build_channel(), transport)
+            request = UpstreamRequest("GET", "http://api.example/", timeouts=Timeouts(connect=0.1))
+            with pytest.raises(SupplierUnreachable) as caught:
+                async with upstream.send(request):
+                    pass
+        assert "could not be connected to within 0.1 s" in caught.value.message
+        assert "HTTPS_PROXY" not in caught.value.message
 
     asyncio.run(run())
 
