@@ -31,6 +31,8 @@ SCAN_SECONDS = 1.0
 """Seconds between two scans when nothing wakes one."""
 
 _log = logging.getLogger("agentd.watch")
+_warned: dict[str, object] = {}
+"""The reasons for polling that have been logged."""
 
 
 class _Folder(Struct):
@@ -42,6 +44,13 @@ class _Folder(Struct):
     identity: tuple[int, int] | None = None
     """Device and inode of the folder that the observer watches."""
     watch: Any = None
+
+
+def _warn_once(why: str) -> None:
+    """Log why files are polled; all watchers of the daemon meet the same limit, in their threads."""
+    us = object()
+    if _warned.setdefault(why, us) is us:
+        _log.warning("%s: edited files are noticed within a second", why)
 
 
 class FolderWatcher:
@@ -110,7 +119,7 @@ class FolderWatcher:
                 self._repair_watch(folder, handler)
         except OSError as error:
             self.polling = f"inotify is not available ({error.strerror or error})"
-            _log.warning("%s: edited files are noticed within a second", self.polling)
+            _warn_once(self.polling)
             self._stop_observer()
 
     def _start_observer(self) -> None:

@@ -129,9 +129,10 @@ def _disable_inotify(monkeypatch: pytest.MonkeyPatch) -> None:
         raise OSError(errno.EMFILE, "inotify instance limit reached")
 
     monkeypatch.setattr("watchdog.observers.Observer", fail_with_limit)
+    monkeypatch.setattr(folder_watcher, "_warned", {})
 
 
-def test_without_inotify_that_is_reported_once(folder, monkeypatch, caplog):
+def test_without_inotify_that_is_reported_once_for_all_watchers(folder, monkeypatch, caplog):
     _disable_inotify(monkeypatch)
 
     async def test(watcher: FolderWatcher, ear: NameListener) -> None:
@@ -139,6 +140,11 @@ def test_without_inotify_that_is_reported_once(folder, monkeypatch, caplog):
             (folder / "agentd.yml").write_text(text)
             await ear.wait_for("agentd.yml")
         assert "instance limit" in watcher.polling
+        other = FolderWatcher()
+        other.add(str(folder), ear.heard.put_nowait)
+        await other.start()
+        await other.stop()
+        assert other.polling == watcher.polling
 
     with caplog.at_level(logging.WARNING):
         run_with_watcher(folder, test, 0.02)
