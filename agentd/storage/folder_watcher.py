@@ -47,7 +47,7 @@ class _Folder(Struct):
 
 
 def _warn_once(why: str) -> None:
-    """Log why files are polled; all watchers of the daemon meet the same limit, in their threads."""
+    """Log why files are polled; all watchers of the daemon meet the same limit."""
     us = object()
     if _warned.setdefault(why, us) is us:
         _log.warning("%s: edited files are noticed within a second", why)

@@ -82,3 +82,12 @@ def test_a_model_and_a_skill_that_are_gone_are_offered_no_more(
     expect(page.get_by_role("button", name="Model: Default engine")).to_be_visible()
     expect(page.get_by_role("button", name="Skill")).to_have_text("No skill")
     assert begin(page, "with neither", talking) == "none"
+
+
+def test_a_first_prompt_without_blanks_is_sent_though_its_title_ends_within_a_character(
+    ada: Person, client: Client, talking: TalkingEngine
+) -> None:
+    """Half of an emoji in the title made the daemon refuse the request."""
+    begin(ada.open("/"), "🫖" * 40, talking)
+    (chat,) = client.get("/api/chats")["chats"]
+    assert chat["title"] == "🫖" * 35 + "…"

@@ -4,6 +4,7 @@
  */
 
 import { ApiError, newKey, post, session } from "../core/api.js";
+import { beginningOf } from "../core/counts.js";
 import * as live from "../core/live.js";
 import { computed, effect, signal } from "../core/signals.js";
 import * as store from "../core/store.js";
@@ -99,7 +100,7 @@ async function deliverOne({ chatId, text, model, skill, mode, worktree, notBefor
  */
 export function titleOf(text) {
   const line = text.trim().split("\n", 1)[0]?.trim() ?? "";
-  return line.length <= 72 ? line : `${line.slice(0, 71).replace(/\s+\S*$/, "")}…`;
+  return line.length <= 72 ? line : `${beginningOf(line, 71).replace(/\s+\S*$/, "")}…`;
 }
 
 /** @param {readonly Outgoing[]} next */

@@ -21,6 +21,15 @@ export function counted(number, noun, many = `${noun}s`) {
 }
 
 /**
+ * The beginning of a text, without half a character at its end.
+ * @param {string} text
+ * @param {number} most
+ */
+export function beginningOf(text, most) {
+  return text.slice(0, most).replace(/[\uD800-\uDBFF]$/, "");
+}
+
+/**
  * Bytes: `812 B`, `4.1 MB`.
  * @param {number} bytes
  */

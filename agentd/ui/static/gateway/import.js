@@ -2,7 +2,7 @@
 
 import { post } from "../core/api.js";
 import { dot, el, icon } from "../core/el.js";
-import { counted } from "../core/counts.js";
+import { beginningOf, counted } from "../core/counts.js";
 import { link } from "../core/router.js";
 import { computed, signal } from "../core/signals.js";
 import { toast } from "../parts/toast.js";
@@ -43,7 +43,7 @@ export const page = forAdministrators("Import", () => {
     file.reportValidity();
   };
   const body = () => ({
-    text: text.value, ...(name.peek() ? { name: name.peek().slice(0, 200) } : {}), ...(origin.value ? { origin: origin.value } : {}),
+    text: text.value, ...(name.peek() ? { name: beginningOf(name.peek(), 200) } : {}), ...(origin.value ? { origin: origin.value } : {}),
   });
   const send = async () => {
     if (!plan.peek()) {

@@ -4,6 +4,7 @@
  */
 
 import { may } from "../core/api.js";
+import { beginningOf } from "../core/counts.js";
 import { el, icon } from "../core/el.js";
 import * as live from "../core/live.js";
 import { link, navigate } from "../core/router.js";
@@ -72,7 +73,7 @@ async function show(tag, question, title) {
   const decides = kind !== "question" && may("manager"); // a question of the agent is answered in words
   const actions = whole && decides ? [{ action: "allow", title: "Allow" }, { action: "deny", title: "Deny" }] : [];
   const options = {
-    body: `${questionTitle(question)}\n${subject.slice(0, SHOWN)}`, tag, icon: link("/icon-192.png"),
+    body: `${questionTitle(question)}\n${beginningOf(subject, SHOWN)}`, tag, icon: link("/icon-192.png"),
     data: { chatId, id, url: link(`/${chatId}`) }, actions,
   };
   for (let tries = 0; tries < TRIES; tries++) {

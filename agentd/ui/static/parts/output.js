@@ -1,5 +1,6 @@
 /** What a program writes, as it writes it: any number of lines, followed while its end is seen. */
 
+import { beginningOf } from "../core/counts.js";
 import { el, icon } from "../core/el.js";
 import { onEnd, signal } from "../core/signals.js";
 import { windowed } from "./windowed.js";
@@ -122,5 +123,5 @@ function readable(line) {
   const text = bare.slice(bare.lastIndexOf("\r") + 1);
   return text.length <= MOST_CHARACTERS
     ? text
-    : `${text.slice(0, MOST_CHARACTERS)} … ${(line.length - MOST_CHARACTERS).toLocaleString("en")} more characters`;
+    : `${beginningOf(text, MOST_CHARACTERS)} … ${(line.length - MOST_CHARACTERS).toLocaleString("en")} more characters`;
 }

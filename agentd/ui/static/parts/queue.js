@@ -6,7 +6,7 @@
 import { ApiError, call, callTagged, canChange, post, remove, sendInOrder, session } from "../core/api.js";
 import { el, icon } from "../core/el.js";
 import { list } from "../core/list.js";
-import { counted } from "../core/counts.js";
+import { beginningOf, counted } from "../core/counts.js";
 import { computed, effect, flush, signal } from "../core/signals.js";
 import { unansweredChanges } from "../core/unanswered.js";
 import { clockTime, comingTime, fullTime } from "../core/time.js";
@@ -366,7 +366,7 @@ export function queuePanel(chat, { sendNow }) {
   return { node, editNext };
 }
 
-const beginning = (/** @type {string} */ text) => (text.length > SHOWN ? `${text.slice(0, SHOWN)}…` : text);
+const beginning = (/** @type {string} */ text) => (text.length > SHOWN ? `${beginningOf(text, SHOWN)}…` : text);
 
 /** @param {Prompt} prompt @returns {{ outputSchema?: object }} */
 function demandOf(prompt) {

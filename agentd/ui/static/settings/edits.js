@@ -1,6 +1,7 @@
 /** Forms that change a thing which others may change meanwhile: only what was changed in the form replaces what is there now. */
 
 import { ApiError } from "../core/api.js";
+import { beginningOf } from "../core/counts.js";
 
 /** @typedef {Record<string, any>} Fields */
 
@@ -35,5 +36,5 @@ export function beginEdit(shown, before) {
 function describeValue(value) {
   const isEmpty = value === undefined || value === null || value === "";
   const text = isEmpty ? "empty" : JSON.stringify(value);
-  return text.length > 200 ? `${text.slice(0, 200)}…` : text;
+  return text.length > 200 ? `${beginningOf(text, 200)}…` : text;
 }
