@@ -7,7 +7,6 @@ import os
 import stat
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from functools import partial
 from os.path import realpath
 from typing import TYPE_CHECKING
@@ -39,6 +38,7 @@ from agentd.core.errors import AgentdError, ConfigError, ConfigProblem
 from agentd.gateway.keys.file import AccessKeyFile
 from agentd.http.tls import load_tls_context
 from agentd.models import store as models_store
+from agentd.models.model import Models
 from agentd.schedules import store as schedules_store
 from agentd.schedules.store import ProgressFile
 from agentd.settings.sources import ResolvedConfig, describe_unused, read_settings_file
@@ -90,14 +90,17 @@ def add_parser(commands: Subcommands) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Report; return 1 when there is any problem."""
-    problems, engines = list(_find_problems(args)), _inspect_engines(args)
-    trials = _try_engines(args) if args.engines else []
+    config, wrong = _read_config(args)
+    problems = list(_find_problems(args, config, wrong))
+    models = _load_models(config)
+    engines = _inspect_engines(config, models, online=args.online)
+    trials = _try_engines(config, models) if args.engines else []
     if args.json:
         report = {"ok": not problems, "problems": problems, "engines": engines}
         report |= {"trials": trials} if args.engines else {}
         print(json.dumps(msgspec.to_builtins(report)))
     else:
-        _print_sources(args)
+        _print_sources(config)
         for problem in problems:
             print(problem)
         for engine in engines:
@@ -111,16 +114,23 @@ def run(args: argparse.Namespace) -> int:
     return 1 if problems or any(trial.outcome == "fails" for trial in trials) else 0
 
 
-def _print_sources(args: argparse.Namespace) -> None:
-    """Print on standard error layout the settings come from, unless they cannot be read."""
-    with suppress(AgentdError):
-        config = resolve_config(args)
-        print(config.sources, file=sys.stderr)
-        if unused := describe_unused(config.overrides):
-            print(unused, file=sys.stderr)
-        home = find_protected_places(config.layout).home
-        if risk := explain_risky_workspace(realpath(config.settings.workspace), home):
-            print(risk, file=sys.stderr)
+def _read_config(args: argparse.Namespace) -> tuple[ResolvedConfig | None, list[ConfigProblem]]:
+    """Return the settings, or what is wrong with them: all that is reported is about one state."""
+    found: list[ResolvedConfig] = []
+    wrong = collect_problems(lambda: found.append(resolve_config(args)))
+    return (found[0] if found else None), wrong
+
+
+def _print_sources(config: ResolvedConfig | None) -> None:
+    """Print on standard error where the settings come from, unless they cannot be read."""
+    if config is None:
+        return
+    print(config.sources, file=sys.stderr)
+    if unused := describe_unused(config.overrides):
+        print(unused, file=sys.stderr)
+    home = find_protected_places(config.layout).home
+    if risk := explain_risky_workspace(realpath(config.settings.workspace), home):
+        print(risk, file=sys.stderr)
 
 
 def summarize(problems: int, not_ready: Iterable[str]) -> str:
@@ -131,19 +141,23 @@ def summarize(problems: int, not_ready: Iterable[str]) -> str:
     return f"no problems, but not ready: {names}" if names else "no problems"
 
 
-def _find_problems(args: argparse.Namespace) -> Iterable[ConfigProblem]:
+def _find_problems(
+    args: argparse.Namespace, config: ResolvedConfig | None, wrong: list[ConfigProblem]
+) -> Iterable[ConfigProblem]:
+    """Yield all problems; ``wrong`` are those of the settings."""
     try:
-        layout = resolve_layout(args)
+        layout = config.layout if config else resolve_layout(args)
     except ConfigError:
-        yield from collect_problems(lambda: resolve_config(args))
+        yield from wrong
         return
-    if wrong := [one for one in (layout.config, layout.state) if _is_occupied(one)]:
-        yield from (ConfigProblem(one, 0, NO_FOLDER) for one in wrong)
+    if occupied := [one for one in (layout.config, layout.state) if _is_occupied(one)]:
+        yield from (ConfigProblem(one, 0, NO_FOLDER) for one in occupied)
         return
-    yield from collect_problems(lambda: resolve_config(args))
-    yield from _find_tls_problems(args)
-    yield from _find_host_problems(args)
-    yield from _find_workspace_problems(args)
+    yield from wrong
+    if config:
+        yield from _find_tls_problems(config)
+        yield from _find_host_problems(config)
+        yield from _find_workspace_problems(config)
     yield from collect_problems(lambda: models_store.check(layout))
     yield from collect_problems(UserFile(layout).load)
     yield from collect_problems(BotsYmlFile(layout).load)
@@ -172,32 +186,21 @@ def _is_occupied(folder: str) -> bool:
     return os.path.lexists(folder) and not os.path.isdir(folder)
 
 
-def _find_tls_problems(args: argparse.Namespace) -> list[ConfigProblem]:
-    """Return why a start could not answer https; mistakes in the settings are reported already."""
-    try:
-        files = resolve_config(args).settings.tls
-    except AgentdError:
-        return []
+def _find_tls_problems(config: ResolvedConfig) -> list[ConfigProblem]:
+    """Return why a start could not answer https."""
+    files = config.settings.tls
     return collect_problems(lambda: load_tls_context(files.certificate, files.key)) if files else []
 
 
-def _find_host_problems(args: argparse.Namespace) -> Iterator[ConfigProblem]:
+def _find_host_problems(config: ResolvedConfig) -> Iterator[ConfigProblem]:
     """Yield why a start could not listen on the host; its port may be in use by a daemon."""
-    try:
-        config = resolve_config(args)
-    except AgentdError:
-        return
     host = config.settings.host
     if why := explain_unusable_host(host):
         yield _place(config, "host", f"cannot listen on {host}: {why}. {HOST_HELP}")
 
 
-def _find_workspace_problems(args: argparse.Namespace) -> Iterator[ConfigProblem]:
+def _find_workspace_problems(config: ResolvedConfig) -> Iterator[ConfigProblem]:
     """Yield why no turn could work in the workspace; a start creates the default one."""
-    try:
-        config = resolve_config(args)
-    except AgentdError:
-        return
     folder = config.settings.workspace
     if folder != config.overrides.workspace and not os.path.isdir(folder):
         why = "is not a folder" if os.path.lexists(folder) else "does not exist"
@@ -212,26 +215,32 @@ def _place(config: ResolvedConfig, name: str, what: str) -> ConfigProblem:
     return ConfigProblem(source, line, f"{name}: {what}")
 
 
-def _inspect_engines(args: argparse.Namespace) -> list[EngineStatus]:
+def _load_models(config: ResolvedConfig | None) -> Models | None:
     """Return nothing while the settings or models have problems, which are reported already."""
+    if config is None:
+        return None
     try:
-        config = resolve_config(args)
-        models = models_store.load(config.layout)
+        return models_store.load(config.layout)
     except AgentdError:
+        return None
+
+
+def _inspect_engines(
+    config: ResolvedConfig | None, models: Models | None, *, online: bool
+) -> list[EngineStatus]:
+    """Return nothing without settings and models."""
+    if config is None or models is None:
         return []
-    return asyncio.run(inspect_engines(config.settings, models, os.environ, online=args.online))
+    return asyncio.run(inspect_engines(config.settings, models, os.environ, online=online))
 
 
-def _try_engines(args: argparse.Namespace) -> "list[EngineTrial]":
-    """Return nothing while the settings or models have problems, which are reported already."""
+def _try_engines(config: ResolvedConfig | None, models: Models | None) -> "list[EngineTrial]":
+    """Return nothing without settings and models."""
+    if config is None or models is None:
+        return []
     # Imported when it is needed: it is much code.
     from agentd.app.engine_trials import try_engines
 
-    try:
-        config = resolve_config(args)
-        models = models_store.load(config.layout)
-    except AgentdError:
-        return []
     return asyncio.run(try_engines(config.settings, models))
 
 

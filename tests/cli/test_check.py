@@ -52,6 +52,22 @@ def test_a_workspace_that_holds_the_home_is_warned_of(capsys, folder):
     assert "whole home" not in capsys.readouterr().err
 
 
+def test_an_edit_during_a_check_does_not_mix_two_states_of_the_settings(
+    capsys, folder, monkeypatch
+):
+    (folder / "config").mkdir()
+    settings = folder / "config" / "agentd.yml"
+    settings.write_text(f"workspace: {folder}\n")
+
+    def edit_and_check(layout):
+        settings.write_text("port: 70000\n")
+
+    monkeypatch.setattr("agentd.models.store.check", edit_and_check)
+    assert main(["check", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["ok"] and [one["engine"] for one in report["engines"]]
+
+
 def test_every_problem_of_every_file_is_reported_at_once(capsys, folder):
     main(["keys", "generate", "laptop"])
     capsys.readouterr()

@@ -49,7 +49,9 @@ def test_texts_are_folded_as_the_daemon_folds_them(call: Call, text: str) -> Non
         assert call("./core/folding.js", "foldText", form) == fold_text(text)
 
 
-@pytest.mark.parametrize(("text", "shown"), [("a🫖b", "a"), ("ab🫖", "ab"), ("🫖a", "🫖"), ("", "")])
+@pytest.mark.parametrize(
+    ("text", "shown"), [("a🫖b", "a"), ("ab🫖", "ab"), ("🫖a", "🫖"), ("", "")]
+)
 def test_the_beginning_of_a_text_ends_with_a_whole_character(
     call: Call, text: str, shown: str
 ) -> None:
