@@ -58,6 +58,25 @@ def test_no_answer_shows_a_secret_however_it_is_cut(dialect, secret, cuts):
     assert json.loads(kept)
 
 
+@pytest.mark.parametrize("secret", [GITHUB, REPORTED])
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda text: json.dumps({"output": [text, {text: 1}]}, indent=1),
+        lambda text: f"data: {json.dumps(build_body(text))}\n\n",
+        lambda text: f"data: {json.dumps([text])}\n\ndata: {json.dumps(text)}\n\n",
+        lambda text: 'data: {"choices": [{"delta": {"cont\\u0065nt": "%s"}}]}\n\n' % text,
+    ],
+)
+def test_a_secret_whose_letters_are_escaped_is_found_in_json_and_in_streams(write, secret):
+    escaped = "".join(f"\\u{ord(letter):04X}" for letter in secret)
+    kept = create_masker(RULES).redact_body(
+        write("@").replace("@", f"my {escaped}.").encode(), "openai-chat", "k"
+    )
+    assert escaped.encode() not in kept
+    assert PLACEHOLDER.search(kept.decode())
+
+
 def test_what_was_hidden_stays_the_placeholder_that_it_is_and_what_is_known_is_not_bare():
     hiding = create_masker()
     result = mask_body(build_body("DB_PASSWORD=tr0ub4dor3"), hiding)
