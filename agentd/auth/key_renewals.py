@@ -78,8 +78,11 @@ class RenewalFile(Generic[R]):
         return tuple(known[:last])
 
     def add(self, renewal: R, current: Collection[str]) -> None:
-        """Add an entry, and remove those whose new key is not in the key file any more."""
-        kept = (one for one in self.read() if one.new in current)
+        """Add an entry, and remove those whose new key is not in the key file any more.
+
+        Those of the same name stay, so that revoking it revokes every key that it had.
+        """
+        kept = (one for one in self.read() if one.new in current or one.name == renewal.name)
         self._write((*kept, renewal))
 
     def mark_delivered(self, new: str) -> None:

@@ -225,7 +225,9 @@ class KeyFile:
             children = find_descendants(keys, name)
             gone = {name, *(children if with_children else ())}
             digests = [(key.name, key.sha256) for key in keys if key.name in gone]
-            digests += [(one.name, one.sha256) for one in self._renewals.read() if one.name in gone]
+            for one in self._renewals.read():
+                if one.name in gone:  # also a new key that was never known to be delivered
+                    digests += [(one.name, one.sha256), (one.name, one.new)]
             self._revoked.update(add=[RevokedKey(whose, one, at) for whose, one in digests])
             revoked = tuple(key.name for key in keys if key.name in gone)
             try:

@@ -493,6 +493,31 @@ def test_revoking_a_key_takes_those_before_it_away_too(file, layout):
     assert check_keys(layout, LAPTOP_KEY, key) == [False, False]
 
 
+@settings(max_examples=limit_examples(30))
+@given(st.lists(st.sampled_from(["regenerate", "deliver", "restart"]), max_size=6))
+def test_no_older_file_brings_a_key_back_that_a_revoked_name_ever_had(tmp_path_factory, steps):
+    """Also one whose delivery was never confirmed: somebody may have it all the same."""
+    layout = Layout(str(tmp_path_factory.mktemp("revoked")), "")
+    file, keys, older, digest = KeyFile(layout), [LAPTOP_KEY], [], ""
+    file.add(LAPTOP)
+    for step in steps:
+        older.append(read_text(layout))
+        if step == "restart":
+            file = KeyFile(layout)
+        elif step == "deliver":
+            file.complete_renewal("laptop", digest, AT)
+        else:
+            key, kept = issue_key("laptop", AT)
+            file.renew(kept)
+            keys.append(key)
+            digest = kept.sha256
+    older.append(read_text(layout))
+    file.revoke("laptop", AT)
+    for content in older:
+        Path(layout.keys).write_text(content)
+        assert not any(check_keys(layout, *keys))
+
+
 @pytest.mark.parametrize("kind", ["dies", "EIO"])
 def test_revoking_with_all_that_a_key_made_is_finished_by_the_same_call(tmp_path, kind):
     """Wherever it is cut off: the key itself is the last to go, and makes no more before."""

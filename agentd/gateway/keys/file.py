@@ -407,12 +407,14 @@ def _list_newly_revoked(
     unconfirmed: Iterable[PendingReissue],
     at: Timestamp,
 ) -> list[RevokedKey]:
-    """Return the secrets that this change revokes, previous ones of pending reissues included."""
+    """Return the secrets that this change revokes, all those of pending reissues included."""
     gone = known.keys() - left.keys()
+    names = {known[one].id: known[one].name for one in gone}
     revoked = {one: RevokedKey(known[one].name, one, at) for one in gone}
-    for one in unconfirmed:
-        if one.new in gone and one.sha256 not in left:
-            revoked[one.sha256] = RevokedKey(known[one.new].name, one.sha256, at)
+    for reissue in unconfirmed:
+        if reissue.key_id in names:
+            for one in {reissue.sha256, reissue.new} - left.keys():
+                revoked[one] = RevokedKey(names[reissue.key_id], one, at)
     return list(revoked.values())
 
 

@@ -397,6 +397,30 @@ def test_removing_a_key_takes_the_letters_before_away_too(file, layout):
         assert check_keys_after_start(layout, LAPTOP_KEY, letters) == [False, False]
 
 
+@settings(max_examples=limit_examples(30))
+@given(st.lists(st.sampled_from(["reissue", "with grace", "deliver", "restart"]), max_size=6))
+def test_no_older_file_brings_a_secret_back_that_a_removed_key_ever_had(tmp_path_factory, steps):
+    """Also one whose delivery was never confirmed: somebody may have it all the same."""
+    layout = Layout(str(tmp_path_factory.mktemp("removed")), "")
+    file, keys, older, digest = AccessKeyFile(layout), [LAPTOP_KEY], [], ""
+    file.add(LAPTOP)
+    for step in steps:
+        older.append(read_file(layout))
+        if step == "restart":
+            file = AccessKeyFile(layout)
+        elif step == "deliver":
+            file.revoke_previous(LAPTOP.id, digest)
+        else:
+            letters, after = reissue_key(file, grace=3600 if step == "with grace" else 0)
+            keys.append(letters)
+            digest = after.secret.sha256
+    older.append(read_file(layout))
+    file.remove(LAPTOP.id)
+    for content in older:
+        write_file(layout, content)
+        assert not any(check_keys_after_start(layout, *keys))
+
+
 def test_a_reissue_that_was_undone_is_not_ended_later(file, layout):
     file.add(LAPTOP)
     letters, after = reissue_key(file)
