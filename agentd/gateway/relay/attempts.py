@@ -20,6 +20,7 @@ from agentd.gateway.relay.running_work import RunningWork
 from agentd.gateway.relay.services import RelayServices
 from agentd.gateway.relay.stream import RelayedStream
 from agentd.gateway.relay.upstream_call import UpstreamCall, WholeReply
+from agentd.gateway.secrets.json_strings import replace_in_strings
 from agentd.gateway.secrets.restoring import create_restorer, restore_body
 from agentd.llm.conversation import SupplierError
 from agentd.llm.dialects.supplier_errors import parse_error_response
@@ -124,7 +125,8 @@ class UpstreamAttempts:
             if response.status != 200:
                 return await _read_refusal(response, call, accounting, candidate, secret)
             if call.summary.stream and _get_content_type(response).startswith(_EVENTS):
-                return await self._start_stream(response, call, accounting, candidate)
+                result = await self._start_stream(response, call, accounting, candidate)
+                return _mask_own_key(result, secret)
             whole = call.read_whole(candidate, await _read_body(response))
         except SupplierUnreachable as error:
             accounting.abandoned = error.gave_up
@@ -134,7 +136,8 @@ class UpstreamAttempts:
         except TooLarge as error:
             failure = make_no_response_error(call.request.id, candidate.channel.name, error)
             return FailedAttempt("unusable_reply", failure, detail=error.message)
-        return await self._finish_whole(whole, response, call, accounting, candidate)
+        result = await self._finish_whole(whole, response, call, accounting, candidate)
+        return _mask_own_key(result, secret)
 
     async def _start_stream(
         self,
@@ -217,11 +220,18 @@ async def _read_refusal(
     ours = error.kind in ("authentication", "permission", "quota")
     if ours or not (candidate.is_passthrough and response.status >= 400 and _is_json(body)):
         return FailedAttempt(error.kind, error)
-    forwarded = body.replace(secret.encode(), b"***") if secret else body
+    forwarded = replace_in_strings(body, secret, "***")
     headers = _build_response_headers(accounting, candidate, response, call) | {
         "Content-Type": "application/json"
     }
     return FailedAttempt(error.kind, error, GatewayResponse(response.status, headers, forwarded))
+
+
+def _mask_own_key(result: AttemptResult, secret: str) -> AttemptResult:
+    """Return the result without our own key: some suppliers send errors with status 200."""
+    if isinstance(result, FailedAttempt):
+        return structs.replace(result, error=result.error.mask_key(secret))
+    return result
 
 
 def _is_json(body: bytes) -> bool:

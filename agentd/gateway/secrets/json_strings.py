@@ -21,6 +21,7 @@ _STEP = re.compile(rb'"([^"\\]*(?:\\.[^"\\]*)*)"(\s*:)?|[{}\[\],]', re.DOTALL)
 _ESCAPE = re.compile(
     rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\."
 )
+_STRING = re.compile(rb'"([^"\\]*(?:\\.[^"\\]*)*)"', re.DOTALL)
 _OPAQUE = re.compile(rb"[A-Za-z0-9+/=_-]{64,}")
 _DATA_URL = re.compile(rb"data:(?!text/)[a-z]+/[^,;]{0,100};base64,")
 
@@ -197,6 +198,21 @@ def escape(text: str, times: int = 1) -> str:
         except UnicodeEncodeError:
             text = json.dumps(text)[1:-1]
     return text
+
+
+def replace_in_strings(raw: bytes, text: str, instead: str) -> bytes:
+    """Return a JSON text with a text replaced in all of its strings, however they are escaped."""
+    sought = text.encode()
+
+    def replace(found: re.Match[bytes]) -> bytes:
+        content = found[1]
+        plain = decode_text(content)
+        if sought not in plain:
+            return found[0]
+        made = plain.replace(sought, instead.encode()).decode("utf-8", "surrogatepass")
+        return b'"%b"' % escape(made).encode()
+
+    return _STRING.sub(replace, raw) if text else raw
 
 
 def to_raw_offsets(content: bytes, offsets: list[int]) -> list[int]:

@@ -14,6 +14,7 @@ from agentd.gateway.secrets.json_strings import (
     find_pointers,
     iter_strings,
     iter_values,
+    replace_in_strings,
     to_raw_offsets,
 )
 
@@ -45,6 +46,20 @@ def test_what_is_escaped_is_read_again(text, times):
     for _ in range(times):
         made = json.loads(f'"{made}"')
     assert made == text
+
+
+@given(VALUES, st.text(min_size=1, max_size=3), st.booleans())
+def test_a_text_is_replaced_in_all_strings_and_nothing_else_changes(value, text, as_ascii):
+    def replace(one: Any) -> Any:
+        if isinstance(one, dict):
+            return {replace(name): replace(inner) for name, inner in one.items()}
+        if isinstance(one, list):
+            return [replace(inner) for inner in one]
+        return one.replace(text, "***") if one else one
+
+    raw = json.dumps(value, ensure_ascii=as_ascii).encode()
+    assert json.loads(replace_in_strings(raw, text, "***")) == replace(value)
+    assert replace_in_strings(raw, "", "***") == raw
 
 
 def test_every_string_that_is_a_value_has_its_way():

@@ -1,0 +1,68 @@
+"""The keys of channels stay with agentd, even if a supplier repeats one in its error."""
+
+import json
+from collections.abc import Iterator
+from itertools import product
+
+import pytest
+
+from agentd.llm.endpoint import ChannelDialect
+from tests.gateway.conftest import GatewaySetup
+from tests.gateway.relay.callers import (
+    CHANNELS,
+    DIALECTS,
+    RunningGateway,
+    every_dialect,
+    running_gateway,
+)
+from tests.supplier.steps import Answer, Fail, Refuse, Say
+
+KEY = "sk-supplier/0123456789+abcdef"
+ESCAPED = KEY.replace("/", "\\/").replace("+", "\\u002B")
+"""The key as PHP and .NET write it in JSON."""
+
+
+@pytest.fixture(scope="module")
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningGateway]:
+    def prepare(setup: GatewaySetup) -> None:
+        for channel in setup.channels:
+            channel |= {"cool_down": 0, "key": KEY}
+
+    with running_gateway(tmp_path_factory.mktemp("gateway"), prepare) as made:
+        yield made
+
+
+SAID = "The key %s may not do this"
+STATUSES = (200, 400, 401, 403, 500)
+every_supplier = pytest.mark.parametrize("supplier", DIALECTS)
+
+
+def list_errors() -> list[Refuse]:
+    """List errors that repeat the key, in plain letters and in escapes, with every status."""
+    text = json.dumps({"error": {"message": SAID % KEY, "type": "server_error"}})
+    bodies = (text, text.replace(KEY, ESCAPED))
+    return [Refuse(status, body=body) for status in STATUSES for body in bodies]
+
+
+@every_supplier
+@every_dialect
+def test_an_error_of_a_supplier_is_passed_on_without_the_key_of_the_channel(
+    gateway: RunningGateway, dialect: ChannelDialect, supplier: ChannelDialect
+) -> None:
+    caller = gateway.add_caller()
+    for error, stream in product(list_errors(), (False, True)):
+        gateway.supplier.script(error)
+        reply = caller.ask(dialect, f"by-{CHANNELS[supplier]}", stream=stream)
+        assert reply.status >= 400
+        assert SAID % "***" in json.loads(reply.body)["error"]["message"]
+
+
+@every_supplier
+@every_dialect
+def test_so_is_an_error_with_which_a_stream_begins(
+    gateway: RunningGateway, dialect: ChannelDialect, supplier: ChannelDialect
+) -> None:
+    gateway.supplier.script(Answer((Say("well"),), faults=(Fail(0, message=SAID % KEY),)))
+    reply = gateway.add_caller().ask(dialect, f"by-{CHANNELS[supplier]}", stream=True)
+    assert reply.status >= 400
+    assert SAID % "***" in reply.error()["message"]
