@@ -6,10 +6,10 @@ from math import inf
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agentd.gateway.secrets import prefix_cache
+from agentd.gateway.secrets import prefix_cache, split_body
 from agentd.gateway.secrets.masker import MaskedRequest
 from agentd.gateway.secrets.prefix_cache import PrefixCache, measure_common_prefix
 from agentd.gateway.secrets.split_body import SplitBody
@@ -43,8 +43,14 @@ def test_it_is_known_how_many_bytes_both_begin_with(one, other, more):
         assert measure_common_prefix(a, b) == measure_common_prefix(b, a) == len(list(alike))
 
 
-@given(turns=st.lists(TURN, max_size=8))
-def test_a_conversation_is_hidden_as_if_each_request_were_the_first_that_is_seen(turns):
+def _say(text: str) -> tuple[Any, ...]:
+    return "more", {"role": "user", "content": text}, 0, {}, (",", ":")
+
+
+@example(turns=[_say("a"), _say("b"), _say(TOKENS["github"])], most=2)
+@given(turns=st.lists(TURN, max_size=8), most=st.sampled_from([split_body.MOST_PARTS, 2]))
+def test_a_conversation_is_hidden_as_if_each_request_were_the_first_that_is_seen(turns, most):
+    """Also once a list of it is too long to be taken apart."""
     grown, plain = create_masker(), create_masker()
     messages: list[Any] = []
     output = ""
@@ -55,6 +61,7 @@ def test_a_conversation_is_hidden_as_if_each_request_were_the_first_that_is_seen
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(prefix_cache, "LEAST", least)
                 patch.setattr(prefix_cache, "_HEAD", 2)
+                patch.setattr(split_body, "MOST_PARTS", most)
                 results.append(hiding.mask(body, "openai-chat", "k"))
         assert _get_fields(results[0]) == _get_fields(results[1])
         found = PLACEHOLDER.search(results[0].body.decode())
