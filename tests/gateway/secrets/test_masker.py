@@ -180,6 +180,25 @@ def test_other_rules_hold_from_the_next_request_on():
     assert not mask_body(build_body(GITHUB), hiding).secrets
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda mode: SecretRules((SecretPattern(id="p", regex="tr0ub4dor-.", mode=mode),)),
+        lambda mode: SecretRules((), (ExactSecret(id="v", text="tr0ub4dor-3", mode=mode),)),
+    ],
+    ids=["pattern", "value"],
+)
+def test_what_was_masked_is_restored_as_long_as_its_rule_masks(make):
+    masks, reports = make("hide"), make("report")
+    hiding = create_masker(SecretRules((*masks.rules, *BUILT_IN), masks.values))
+    (placeholder,) = mask_body(build_body("tr0ub4dor-3"), hiding).secrets
+    asked = build_body(f"what is {placeholder}?")
+    hiding.rules = masks
+    assert mask_body(asked, hiding).secrets == {placeholder: "tr0ub4dor-3"}
+    hiding.rules = reports
+    assert mask_body(asked, hiding).secrets == {}
+
+
 def test_exact_values_are_hidden_in_every_writing_of_json():
     rules = SecretRules((), (ExactSecret(id="v", text="grüße/aus\nnah"),))
     text = "xgrüße/aus\nnahx"
