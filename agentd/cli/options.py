@@ -80,7 +80,7 @@ def parse_pairs(
     for pair in pairs:
         name, has_value, value = (part.strip() for part in pair.partition(between))
         if not (name and has_value):
-            raise BadRequest(f"{option}: {pair[:40]!r} is not {form}")
+            raise BadRequest(f"{option}: expected {form}")  # it may be a secret: not repeated
         alike = name if case_matters else name.lower()
         if alike in seen:
             raise BadRequest(f"{option}: {name[:40]} is given twice")

@@ -63,7 +63,7 @@ def test_servers_are_added_listed_and_removed_with_the_comments_kept(
     [
         (["add", "a"], "expected either a command or a url"),
         (["add", "a", "--url", "ftp://x"], "Expected an address such as https://docs.example/mcp"),
-        (["add", "a", "--env", "X", "--command", "x"], "--env: 'X' is not NAME=VALUE"),
+        (["add", "a", "--env", "X", "--command", "x"], "--env: expected NAME=VALUE"),
         (["add", "a", "--env", "X=1", "--env", "X=2", "--command", "x"], "X is given twice"),
         (
             ["add", "a", "--url", "http://h", "--header", "A:1", "--header", "a:2"],

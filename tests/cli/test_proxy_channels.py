@@ -247,7 +247,7 @@ def test_a_channel_is_added_with_headers_and_parameters(capsys):
     ("given", "result"),
     [
         (["--header", "Authorization: Bearer canary-0123456789"], "visible to other users"),
-        (["--header", "nothing"], "is not NAME:VALUE"),
+        (["--header", "nothing"], "--header: expected NAME:VALUE"),
         (["--header", "X-Team: a", "--header", "x-team: b"], "--header: x-team is given twice"),
         (["--parameters", "nothing"], "--parameters: "),
         (["--parameters", '{"others": 1}'], "others"),
