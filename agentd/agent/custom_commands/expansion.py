@@ -80,7 +80,9 @@ class CommandEngine:
         self, called: Invocation, assignment: TurnRequest, approver: Approver
     ) -> AsyncGenerator[EngineEvent, None]:
         message, text = self._expanded.pop(assignment.chat_id, (-1, ""))
-        is_known = assignment.is_retry and message == assignment.message
+        if message != assignment.message:
+            text = _find_expansion(assignment)
+        is_known = assignment.is_retry and bool(text)
         command = None if is_known else await self._find(assignment.prompt)
         if is_known:  # what the lines of a command did is not done twice
             assignment = structs.replace(assignment, prompt=text)
@@ -188,6 +190,21 @@ class CommandEngine:
         with suppress(AgentdError):
             return await self._tools.read_unasked(path.removeprefix("./"))
         return None
+
+
+def _find_expansion(assignment: TurnRequest) -> str:
+    """Return what the prompt expanded to before the daemon was restarted, as the history has it.
+
+    Empty if it did not come to that, or if the history does not have all of it.
+    """
+    typed = sanitize(assignment.prompt.strip())
+    for one in reversed(assignment.history):
+        if one.id <= assignment.message:
+            break
+        if one.tool == COMMAND and one.text.startswith(f"{typed}\n\n"):
+            _, _, shown = one.text.removeprefix(f"{typed}\n\n").partition("\n\n")
+            return shown if len(shown) <= LONGEST_SHOWN else ""
+    return ""
 
 
 def _render_file(file: FileText) -> str:

@@ -21,11 +21,13 @@ from agentd.agent.engine import (
 from agentd.agent.tools.files import FolderWorkspace
 from agentd.agent.tools.shell import ShellTerminal
 from agentd.agent.tools.toolbox import Toolbox
+from agentd.chats.model import Message
+from agentd.chats.turns import format_tool_message
 from agentd.storage.layout import Layout
 from agentd.system.protected_paths import ProtectedPlaces
 from agentd.workspace.git.repository import GitRepository
 from tests.agent.engines.native.scene import Person
-from tests.support.daemon import Engine
+from tests.support.daemon import NOON, Engine
 
 
 class Scene:
@@ -175,4 +177,23 @@ def test_the_lines_of_a_command_are_run_once_though_a_limit_ends_its_turn(scene:
     assert events == [ReplyCompleted("Done.")]
     assert (scene.root / "done").read_text() == "x\n"
     asyncio.run(collect_events(engine, structs.replace(first, message=9), scene.person))
+    assert (scene.root / "done").read_text() == "x\nx\n"
+
+
+def test_a_command_that_a_limit_ended_is_not_run_again_after_a_restart(scene: Scene) -> None:
+    scene.put(".claude/commands/release.md", "Released: !`echo x >> done; cat done`\n\nAll of it.")
+    first = TurnRequest(1, "/release", turn_tag="test.1.1", message=7)
+    scene.engine.says = lambda _: [RateLimited("Later.")]
+    events = asyncio.run(collect_events(scene.build_engine(), first, scene.person))
+    used = [one for one in events if isinstance(one, ToolUsed)]
+    history = tuple(
+        Message(number, "tool", format_tool_message(one.input, one.outcome), NOON, one.name)
+        for number, one in enumerate(used, 8)
+    )
+    again = structs.replace(first, turn_tag="test.1.2", is_retry=True, history=history)
+    asyncio.run(collect_events(scene.build_engine(), again, scene.person))
+    assert [one.prompt for one in scene.engine.given] == ["Released: x\n\nAll of it."] * 2
+    assert (scene.root / "done").read_text() == "x\n"
+    later = structs.replace(again, message=history[-1].id)
+    asyncio.run(collect_events(scene.build_engine(), later, scene.person))
     assert (scene.root / "done").read_text() == "x\nx\n"
