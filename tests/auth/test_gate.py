@@ -1,12 +1,14 @@
 """Access through the gate: every surface, key and login, in the order of section 5."""
 
+from hashlib import sha256
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agentd.auth.gate import Gate
 from agentd.auth.key import KeyRing, issue_key
-from agentd.core.errors import Disabled, Unauthorized
+from agentd.core.errors import AgentdError, Disabled, ManagementDisabled, Unauthorized
 from agentd.core.redaction import scrub
 from agentd.http.access import ANONYMOUS, Caller, Credentials, RouteGroup
 
@@ -152,3 +154,69 @@ def test_where_an_access_key_belongs_is_reported_in_words_that_no_answer_blots_o
         WITHOUT.authenticate(RouteGroup.MODELS, Credentials())
     assert scrub(caught.value.message) == caught.value.message
     assert "Bearer" in caught.value.message
+
+
+MANAGEMENT_KEY, NAMED_KEY = "the main key", "the monitor's key"
+MONITOR = Caller("management", "monitor", "administrator", scope="read")
+
+
+class NamedManagementKeys:
+    def __init__(self, *, is_configured: bool) -> None:
+        self.is_configured = is_configured
+
+    def match(self, presented: str) -> Caller | None:
+        return MONITOR if self.is_configured and presented == NAMED_KEY else None
+
+
+@given(
+    st.sampled_from([None, "", "wrong", MANAGEMENT_KEY, NAMED_KEY, "\ud800", "x" * 5000]),
+    st.sampled_from([None, "", "ann's", "somebody's"]),
+    st.booleans(),
+    st.sampled_from([None, False, True]),
+    st.booleans(),
+)
+def test_nobody_manages_the_gateway_without_a_valid_management_key_or_login(
+    header, session, has_hash, named, has_logins
+):
+    """A key that was sent decides, and without any key source only a login is accepted."""
+    gate = Gate(
+        KeyRing("", [KEPT]),
+        Logins() if has_logins else None,
+        management=sha256(MANAGEMENT_KEY.encode()).hexdigest() if has_hash else "",
+        named=None if named is None else NamedManagementKeys(is_configured=named),
+    )
+    expected: Caller | type[AgentdError] = Unauthorized
+    if header is None and session == "ann's" and has_logins:
+        expected = ANN
+    elif not (has_hash or named):
+        expected = ManagementDisabled
+    elif header == MANAGEMENT_KEY and has_hash:
+        expected = Caller("management", "", "administrator", scope="all")
+    elif header == NAMED_KEY and named:
+        expected = MONITOR
+    sent = Credentials(header, query=MANAGEMENT_KEY, session=session, access=MANAGEMENT_KEY)
+    if isinstance(expected, Caller):
+        assert gate.authenticate(RouteGroup.MANAGE, sent) == expected
+    else:
+        with pytest.raises(expected):
+            gate.authenticate(RouteGroup.MANAGE, sent)
+
+
+class AccessKeys:
+    def authenticate(self, presented: str, address: str) -> Caller:
+        if (presented, address) != (GOOD, "192.0.2.7"):
+            raise Unauthorized("no access key")
+        return Caller("access", "laptop", "nobody", access_key_id="id")
+
+
+@pytest.mark.parametrize("sent", [None, "", "wrong", GOOD])
+@pytest.mark.parametrize("access", [None, AccessKeys()])
+def test_a_model_is_called_with_an_access_key_alone_from_the_address_of_the_caller(sent, access):
+    gate = Gate(KeyRing("", [KEPT]), Logins(), access)
+    for address in ("192.0.2.7", "192.0.2.8"):
+        presented = Credentials(GOOD, GOOD, "ann's", sent, address)
+        if access and sent == GOOD and address == "192.0.2.7":
+            assert gate.authenticate(RouteGroup.MODELS, presented).access_key_id == "id"
+        else:
+            with pytest.raises(Unauthorized):
+                gate.authenticate(RouteGroup.MODELS, presented)

@@ -65,9 +65,7 @@ def test_no_answer_shows_a_secret_however_it_is_cut(dialect, secret, cuts):
         lambda text: json.dumps({"output": [text, {text: 1}]}, indent=1),
         lambda text: f"data: {json.dumps(build_body(text))}\n\n",
         lambda text: f"data: {json.dumps([text])}\n\ndata: {json.dumps(text)}\n\n",
-        lambda text: 'data: {"choices": [{"delta": {"cont\\u0065nt": "TEXT"}}]}\n\n'.replace(
-            "TEXT", text
-        ),
+        lambda text: f'data: {{"choices": [{{"delta": {{"cont\\u0065nt": "{text}"}}}}]}}\n\n',
     ],
 )
 def test_a_secret_whose_letters_are_escaped_is_found_in_json_and_in_streams(write, secret):
