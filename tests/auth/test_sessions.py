@@ -76,6 +76,36 @@ async def test_a_session_is_on_the_disk_before_its_token_is_reported(here):
 
 
 @pytest.mark.gen_test
+@pytest.mark.parametrize("how", ["sign out", "everywhere", "one of the list", "by a manager"])
+async def test_a_session_that_ended_is_off_the_disk_before_that_is_reported(here, how):
+    people = await here.open()
+    signed = await people.sign_in("ann", WORD, "net")
+    other = await people.sign_in("bob", WORD, "net")
+    match how:
+        case "sign out" | "everywhere":
+            await people.sign_out(signed.caller, everywhere=how == "everywhere")
+        case "one of the list":
+            await people.end_session("ann", signed.caller.session_id)
+        case "by a manager":
+            await people.sign_out_user("ann")
+    assert [one.user for one in here.sessions.load()] == ["bob"]
+    assert people.get_caller(signed.token) is None
+    assert people.get_caller(other.token) == other.caller
+    await people.stop()
+
+
+@pytest.mark.gen_test
+async def test_nobody_ends_the_session_of_somebody_else_or_one_that_is_not_there(here):
+    people = await here.open()
+    signed = await people.sign_in("ann", WORD, "net")
+    for name, session in (("bob", signed.caller.session_id), ("ann", "0" * 16)):
+        with pytest.raises(NotFound):
+            await people.end_session(name, session)
+    assert people.get_caller(signed.token) == signed.caller
+    await people.stop()
+
+
+@pytest.mark.gen_test
 async def test_a_session_that_the_disk_does_not_take_is_none(here, monkeypatch):
     people = await here.open()
 
