@@ -216,15 +216,16 @@ async def _read_refusal(
         body = await _read_body(response, ERROR_LIMIT)
     except TooLarge:
         body = b""
+    if secret:  # first of all: a message is cut when it is long, and a part of a key is not found
+        body = replace_in_strings(body.replace(secret.encode(), b"***"), secret, "***")
     error = parse_error_response(response.status, response.headers, body).mask_key(secret)
     ours = error.kind in ("authentication", "permission", "quota")
     if ours or not (candidate.is_passthrough and response.status >= 400 and _is_json(body)):
         return FailedAttempt(error.kind, error)
-    forwarded = replace_in_strings(body, secret, "***")
     headers = _build_response_headers(accounting, candidate, response, call) | {
         "Content-Type": "application/json"
     }
-    return FailedAttempt(error.kind, error, GatewayResponse(response.status, headers, forwarded))
+    return FailedAttempt(error.kind, error, GatewayResponse(response.status, headers, body))
 
 
 def _mask_own_key(result: AttemptResult, secret: str) -> AttemptResult:

@@ -66,3 +66,18 @@ def test_so_is_an_error_with_which_a_stream_begins(
     reply = gateway.add_caller().ask(dialect, f"by-{CHANNELS[supplier]}", stream=True)
     assert reply.status >= 400
     assert SAID % "***" in reply.error()["message"]
+
+
+@every_supplier
+@every_dialect
+def test_no_part_of_the_key_is_passed_on_where_a_long_error_is_cut(
+    gateway: RunningGateway, dialect: ChannelDialect, supplier: ChannelDialect
+) -> None:
+    caller = gateway.add_caller()
+    for status, before in product((400, 403, 500), range(570, 600, 7)):
+        message = "x" * before + KEY
+        body = json.dumps({"error": {"message": message, "type": "server_error"}})
+        gateway.supplier.script(Refuse(status, body=body))
+        reply = caller.ask(dialect, f"by-{CHANNELS[supplier]}")
+        assert reply.status >= 400
+        assert KEY[:5].encode() not in reply.body
