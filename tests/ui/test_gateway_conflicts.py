@@ -68,6 +68,25 @@ def test_what_was_there_before_can_be_chosen_over_theirs(gus: Person, gateway: G
     assert (saved["limits"]["day"], saved["limits"]["week"], saved["owner"]) == (1, 9, "ann")
 
 
+def test_limits_that_both_changed_are_compared_in_words(gus: Person, gateway: GatewaySite) -> None:
+    """Row 35. Not as the JSON that the form keeps."""
+    before = {"gpt-5": {"day": 1, "parallel": 2}, "claude-*": {"week": 5}}
+    made = gateway.admin.post("/api/agent/keys", {"name": "compared", "modelLimits": before})
+    api = f"/api/agent/keys/{made['id']}"
+    dialog = open_form(gus, f"/gateway/keys/{made['id']}")
+    dialog.get_by_role("group", name="Limits per model, 1").get_by_label("USD/day").fill("3")
+    gateway.admin.patch(api, {"modelLimits": {**before, "gpt-5": {"day": 2, "parallel": 2}}})
+    save(dialog)
+    expect(dialog.get_by_role("row")).to_have_count(2)
+    yours, theirs = dialog.get_by_role("row").last.get_by_role("cell").all()
+    expect(yours).to_have_text("gpt-5: USD/day 3, At once 2\nclaude-*: USD/week 5")
+    expect(theirs).to_contain_text("gpt-5: USD/day 2, At once 2\nclaude-*: USD/week 5")
+    theirs.get_by_role("button", name="Take theirs").click()
+    save(dialog)
+    expect(dialog).to_have_count(0)
+    assert gateway.admin.get(api)["modelLimits"]["gpt-5"]["day"] == 2
+
+
 def test_a_secret_that_looks_like_theirs_replaces_it_only_when_saved_again(
     gus: Person, gateway: GatewaySite
 ) -> None:

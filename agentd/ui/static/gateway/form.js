@@ -7,7 +7,7 @@ import { openDialog } from "../parts/dialog.js";
 import { checkPairs, readPairs, writePairs } from "../parts/pairs.js";
 import { toast, toastError } from "../parts/toast.js";
 import { failureLine, labelled, sendForm } from "../settings/frame.js";
-import { rowEditor, rowsToText, textToRows } from "./row_editor.js";
+import { describeRows, rowEditor, rowsToText, textToRows } from "./row_editor.js";
 
 /**
  * @typedef {"text" | "number" | "money" | "lines" | "pairs" | "choice" | "set" | "check" | "secret" | "moment" | "long" | "json"
@@ -320,10 +320,11 @@ export async function editDialog({ title, path, fields, done, finish = (changes)
  */
 export function conflict(found, form) {
   if (!found.length) return failureLine(new Error("Somebody changed it meanwhile, maybe the secret, too. Save again to keep yours."));
+  const show = (/** @type {Field} */ { rows }, /** @type {string} */ text) => (rows ? describeRows(rows, text) : text) || "–";
   return el("div", { class: "conflict" }, failureLine(new Error("Somebody changed it meanwhile. Choose, and save again.")),
     el("table", null, el("thead", null, el("tr", null, ["", "Yours", "Theirs"].map((head) => el("th", { scope: "col" }, head)))),
       el("tbody", null, found.map(({ field, theirs, yours }) =>
         el("tr", null, el("th", { scope: "row" }, field.label),
-          el("td", null, field.kind === "secret" && yours ? "another one" : yours || "–"), el("td", null, theirs || "–", " ",
+          el("td", null, field.kind === "secret" && yours ? "another one" : show(field, yours)), el("td", null, show(field, theirs), " ",
             el("button", { class: "btn small", type: "button", onclick: () => form.set(field.name, theirs) }, "Take theirs")))))));
 }

@@ -40,6 +40,18 @@ export function textToRows({ columns, keyed }, text) {
   return Object.fromEntries(values.map(({ [key]: name, ...others }) => [String(name), others]));
 }
 
+/**
+ * The rows in words, a line each, such as `gpt-5: USD a day 5`.
+ * @param {RowKind} kind
+ * @param {string} text
+ */
+export function describeRows({ columns: [first, ...others] }, text) {
+  return (/** @type {Cells[]} */ (text ? JSON.parse(text) : [])).map((row) => {
+    const cells = others.filter(({ name }) => row[name]).map(({ name, label }) => `${label} ${row[name]}`);
+    return `${row[first?.name ?? ""] ?? ""}: ${cells.join(", ")}`;
+  }).join("\n");
+}
+
 /** @param {Column} column @param {string} text */
 function toCell({ kind, label }, text) {
   if (kind !== "number") return text;
