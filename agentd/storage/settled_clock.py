@@ -76,13 +76,16 @@ class SettledClock:
         if content == self._saved:
             return
         try:
-            await asyncio.to_thread(replace_document, self._path, encode_checksummed(content))
+            await asyncio.to_thread(self._write, content)
         except AgentdError as error:
             if error.message != self._problem:  # it is retried, and logged once
                 log.warning("the time is not stored: %s", error.message)
             self._problem = error.message
         else:
             self._saved, self._problem = content, ""
+
+    def _write(self, content: ClockJson) -> None:
+        replace_document(self._path, encode_checksummed(content))
 
     def _advance(self) -> datetime:
         """Count the time since the last look, and return that of the clock."""
