@@ -209,8 +209,8 @@ class AccessKeys:
         return Caller("access", "laptop", "nobody", access_key_id="id")
 
 
-@pytest.mark.parametrize("sent", [None, "", "wrong", GOOD])
-@pytest.mark.parametrize("access", [None, AccessKeys()])
+@pytest.mark.parametrize("sent", [None, "", "wrong", GOOD], ids=["none", "empty", "wrong", "good"])
+@pytest.mark.parametrize("access", [None, AccessKeys()], ids=["without keys", "with keys"])
 def test_a_model_is_called_with_an_access_key_alone_from_the_address_of_the_caller(sent, access):
     gate = Gate(KeyRing("", [KEPT]), Logins(), access)
     for address in ("192.0.2.7", "192.0.2.8"):
