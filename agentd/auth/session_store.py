@@ -35,7 +35,8 @@ class SessionFile:
         try:
             return msgspec.json.decode(found.data, type=SessionsJson).sessions
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise ConfigError([ConfigProblem(self._path, 0, f"is damaged: {error}")]) from error
+            what = f"is damaged: {error}; restore it, or delete it and everybody signs in again"
+            raise ConfigError([ConfigProblem(self._path, 0, what)]) from error
 
     def save(self, sessions: Sequence[LoginSession]) -> None:
         """Store these sessions instead; ``Unavailable`` when they cannot be written."""
