@@ -23,7 +23,7 @@ QUARTERS_PER_DAY = 96
 """The number of quarters of an hour in a day (UTC)."""
 
 AHEAD = timedelta(days=62)
-"""What was spent so long after the beginning of a day, week or month, was by a wrong clock."""
+"""A time so long after the beginning of a day, week or month is that of a wrong clock."""
 
 
 class KeySpend(Struct, array_like=True, gc=False):
