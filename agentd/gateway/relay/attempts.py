@@ -217,7 +217,7 @@ async def _read_refusal(
     except TooLarge:
         body = b""
     if secret:  # first of all: a message is cut when it is long, and a part of a key is not found
-        body = replace_in_strings(body.replace(secret.encode(), b"***"), secret, "***")
+        body = _mask_key(body, secret)
     error = parse_error_response(response.status, response.headers, body).mask_key(secret)
     ours = error.kind in ("authentication", "permission", "quota")
     if ours or not (candidate.is_passthrough and response.status >= 400 and _is_json(body)):
@@ -233,6 +233,12 @@ def _mask_own_key(result: AttemptResult, secret: str) -> AttemptResult:
     if isinstance(result, FailedAttempt):
         return structs.replace(result, error=result.error.mask_key(secret))
     return result
+
+
+def _mask_key(body: bytes, secret: str) -> bytes:
+    if _is_json(body):  # only there it takes time in proportion to the length
+        return replace_in_strings(body, secret, "***")
+    return body.replace(secret.encode(), b"***")
 
 
 def _is_json(body: bytes) -> bool:

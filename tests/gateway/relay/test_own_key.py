@@ -16,6 +16,7 @@ from tests.gateway.relay.callers import (
     running_gateway,
 )
 from tests.supplier.steps import Answer, Fail, Refuse, Say
+from tests.support.processor import busy_for_less_than
 
 KEY = "sk-supplier/0123456789+abcdef"
 ESCAPED = KEY.replace("/", "\\/").replace("+", "\\u002B")
@@ -81,3 +82,14 @@ def test_no_part_of_the_key_is_passed_on_where_a_long_error_is_cut(
         reply = caller.ask(dialect, f"by-{CHANNELS[supplier]}")
         assert reply.status >= 400
         assert KEY[:5].encode() not in reply.body
+
+
+def test_an_error_that_is_not_json_is_searched_in_linear_time(gateway: RunningGateway) -> None:
+    """In a string that never ends, each quote could be the beginning of one."""
+    body = '{"error": "' + '\\"' * 15_000 + KEY
+    gateway.supplier.script(Refuse(500, body=body))
+    caller = gateway.add_caller()
+    with busy_for_less_than(1.0):
+        reply = caller.ask("openai-chat", f"by-{CHANNELS['openai-chat']}")
+    assert reply.status >= 400
+    assert KEY.encode() not in reply.body
