@@ -148,7 +148,7 @@ class SessionManager:
         self._directory = UserDirectory((), administrator, by_code)
         self._has_all_sessions = False
         self._sessions: dict[str, _CachedSession] = {}
-        self._resting: frozenset[str] = frozenset()
+        self._lapsed: frozenset[str] = frozenset()
         """Ids of sessions that are over by the clock alone."""
         self._version = self._saved = 0
         self._save_problem = ""
@@ -349,10 +349,10 @@ class SessionManager:
             now, settled = self._clock.now(), self._get_settled()
             over = [one for one in self._sessions.values() if one.expires_at <= now]
             self._drop([one.session for one in over if one.expires_at <= settled])
-            resting = frozenset(one.session.id for one in over if one.expires_at > settled)
-            if begun := resting - self._resting:
-                self._on_end(begun)
-            self._resting = resting
+            lapsed = frozenset(one.session.id for one in over if one.expires_at > settled)
+            if newly := lapsed - self._lapsed:
+                self._on_end(newly)
+            self._lapsed = lapsed
             await self._save_if_possible()
 
     async def _save_if_possible(self) -> None:
