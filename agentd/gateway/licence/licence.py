@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from agentd.core import ids
-from agentd.core.clock import Timestamp, format_iso, parse_iso
+from agentd.core.clock import Timestamp, format_iso, parse_iso, require_timestamps
 from agentd.core.errors import BadRequest
 
 if TYPE_CHECKING:
@@ -49,9 +49,7 @@ class Licence(Struct, frozen=True, forbid_unknown_fields=True):
     """When it expires."""
 
     def __post_init__(self) -> None:
-        for moment in (self.issued, self.expires):
-            if format_iso(parse_iso(moment)) != moment:
-                raise ValueError(f"{moment[:40]!r} is not a time like 2026-01-31T09:00:00.000Z")
+        require_timestamps(self.issued, self.expires)
         if not (self.holder.isprintable() and self.edition.isprintable()):
             raise ValueError("holder and edition are visible characters")
 
