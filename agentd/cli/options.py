@@ -3,11 +3,10 @@
 import argparse
 import json
 import os
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from typing import Any, TypeAlias
 
-from agentd.core.errors import AgentdError, BadRequest
+from agentd.core.errors import BadRequest
 from agentd.settings.sources import ResolvedConfig, load, locate
 from agentd.storage.layout import Layout
 
@@ -55,19 +54,6 @@ def add_url_option(parser: argparse.ArgumentParser) -> None:
         default="",
         help="the daemon's URL, with its path if it has one; default: from the state folder",
     )
-
-
-@contextmanager
-def name_local_option() -> Iterator[None]:
-    """Name ``--local`` where an error of the block says which line of a file is missing."""
-    try:
-        yield
-    except AgentdError as error:
-        error.message, error.details = (
-            text.replace("add local: true", "add --local")
-            for text in (error.message, error.details)
-        )
-        raise
 
 
 def parse_pairs(

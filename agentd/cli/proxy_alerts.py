@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from agentd.cli.client import Client
 from agentd.cli.management_key import add_daemon_options, open_management
-from agentd.cli.options import Parser, Subcommands, name_local_option, to_sentence
+from agentd.cli.options import Parser, Subcommands, to_sentence
 from agentd.cli.output import excerpt, print_result, print_table
 from agentd.core.errors import BadRequest
 from agentd.gateway.alerts.model import AlertKind, TargetKind
@@ -142,8 +142,7 @@ def _add(client: Client, args: argparse.Namespace) -> int:
         "alerts": args.alert,
         "local": args.local,
     }
-    with name_local_option():
-        made = client.request("POST", _TARGETS, target)
+    made = client.request("POST", _TARGETS, target)
     print_result(
         f"target {args.name} added; agentd proxy alert test {args.name} tries it",
         made,

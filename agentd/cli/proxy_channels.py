@@ -12,14 +12,7 @@ import msgspec
 from msgspec import structs
 
 from agentd.cli.management_key import add_daemon_options
-from agentd.cli.options import (
-    Parser,
-    Subcommands,
-    add_json_option,
-    name_local_option,
-    resolve_layout,
-    to_sentence,
-)
+from agentd.cli.options import Parser, Subcommands, add_json_option, resolve_layout, to_sentence
 from agentd.cli.output import print_result
 from agentd.cli.proxy_balances import show_balances
 from agentd.cli.proxy_channel_state import show_state
@@ -187,9 +180,7 @@ def _add_channel(layout: Layout, args: argparse.Namespace) -> None:
         balance=_parse_balance(args.balance, args.low_balance),
         **given,
     )
-    with name_local_option():
-        added = channels_store.open_entries(layout).add(channel)
-    _print_channel(added, "added", args)
+    _print_channel(channels_store.open_entries(layout).add(channel), "added", args)
 
 
 def _refuse_credentials(headers: Mapping[str, str]) -> None:

@@ -143,7 +143,10 @@ def test_what_cannot_be_is_reported_and_nothing_is_written(capsys):
     assert 'did you mean "acme"?' in capsys.readouterr().err
     inside = [*ADD[:3], "here", *ADD[4:-1], "http://127.0.0.1:1", "--no-key"]
     assert main(inside) == 2
-    assert "leads to this machine or its network; add --local" in capsys.readouterr().err
+    assert (
+        "leads to this machine or its network; allow it with local: true (--local)"
+        in capsys.readouterr().err
+    )
     assert main([*ADD, "--no-key", "--transport", "socks5"]) == 2
     assert "--transport and --transport-url need each other" in capsys.readouterr().err
     assert list(channels_store.load(LAYOUT)) == ["acme"]

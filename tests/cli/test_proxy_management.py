@@ -122,7 +122,7 @@ def test_an_address_on_this_machine_needs_the_option_that_says_so(
     path.write_text("http://127.0.0.1:1/hook")
     path.chmod(0o600)
     said = run("alert", "add", "ops", "--kind", "text", "--address-file", str(path), code=1)
-    assert "leads to this machine or its network; add --local" in said
+    assert "leads to this machine or its network; allow it with local: true (--local)" in said
 
 
 def test_recorded_requests_are_priced_again_after_a_plan(

@@ -256,7 +256,7 @@ def _explain_address(target: AlertTarget) -> str:
     except BadRequest:
         return "expected an address such as https://example.org/alerts"
     if not target.local and not may_be_public(host):
-        return "leads to this machine or its network; add local: true"
+        return "leads to this machine or its network; allow it with local: true (--local)"
     return ""
 
 

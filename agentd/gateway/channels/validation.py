@@ -33,7 +33,10 @@ def validate(
         if wrong := explain_malformed_address(channel.url):
             yield (number, "url"), wrong
         elif not (channel.local or may_be_public(parse_origin(channel.url).host)):
-            yield (number, "url"), "leads to this machine or its network; add local: true"
+            yield (
+                (number, "url"),
+                "leads to this machine or its network; allow it with local: true (--local)",
+            )
         yield from (
             ((number, "transport"), what) for what in _validate_transport(channel.transport)
         )

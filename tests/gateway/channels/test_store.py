@@ -156,7 +156,8 @@ def test_a_transport_that_does_not_fit_is_reported(layout, transport, wrong):
 def test_an_address_inside_must_be_meant(layout, host):
     text = f"channels: [{{name: a, dialects: [anthropic], url: 'http://{host}/v1'}}]"
     (result,) = load_problems(layout, text)
-    assert result == "1: channels[0].url: leads to this machine or its network; add local: true"
+    what = "leads to this machine or its network; allow it with local: true (--local)"
+    assert result == f"1: channels[0].url: {what}"
     assert load_file(layout, text.replace("}]", ", local: true}]"))
 
 

@@ -117,7 +117,9 @@ def test_what_cannot_be_is_informed_of_the_channel_and_not_of_its_place_in_the_f
     details = manager.post(ALL, {**NEW, "name": "a b", "url": "http://10.0.0.1"})["details"]
     assert details.startswith('name: found "a b", expected at most 64 letters')
     details = manager.patch(f"{ALL}/chat", {"local": False})["details"]
-    assert details == "url: leads to this machine or its network; add local: true"
+    assert (
+        details == "url: leads to this machine or its network; allow it with local: true (--local)"
+    )
 
 
 @pytest.mark.parametrize(
