@@ -4,11 +4,13 @@ Each dialect encodes a ``Conversation`` as its request, and parses the response,
 into ``ReplyEvent``s. ``ReplyBuilder`` turns those into the message for the next request.
 """
 
+from collections.abc import Iterable
 from typing import Literal, TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from agentd.llm.price import NO_USAGE, Usage
+from agentd.llm.sent_secrets import mask_sent_secrets
 
 DialectName: TypeAlias = Literal["openai-chat", "openai-responses", "anthropic", "gemini"]
 
@@ -320,11 +322,10 @@ class SupplierError(Struct, frozen=True):
     retry_after: float | None = None
     """Seconds after which the supplier wants to be asked again, if it said."""
 
-    def mask_key(self, secret: str) -> "SupplierError":
-        """Return the same error without the API key, in case the supplier echoed it."""
-        if not secret or secret not in self.message:
-            return self
-        return SupplierError(self.kind, self.message.replace(secret, "***"), self.retry_after)
+    def mask(self, secrets: Iterable[str]) -> "SupplierError":
+        """Return the same error without these secrets, in case the supplier repeated one."""
+        masked = mask_sent_secrets(self.message, secrets)
+        return self if masked == self.message else structs.replace(self, message=masked)
 
 
 ReplyEvent: TypeAlias = (

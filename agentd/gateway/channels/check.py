@@ -1,7 +1,7 @@
 """A channel is tried step by step, its own way: name, connection, TLS, sign-in, one request.
 
 Only the channel's own address is called, and no redirect is followed. What is reported of a failure
-never holds the channel's key.
+never holds the channel's key, nor what its secret headers hold.
 """
 
 import asyncio
@@ -21,12 +21,14 @@ from agentd.gateway.admin.check import (
     PaidRequest,
     build_smallest_request,
 )
+from agentd.gateway.channels.masking import list_sent_secrets
 from agentd.gateway.channels.model import Channel
 from agentd.llm.conversation import SupplierError, UsageUpdated
 from agentd.llm.dialects.dialect import DIALECTS, join_url
 from agentd.llm.dialects.openai_chat.strict_suppliers import adapt_to_supplier
 from agentd.llm.dialects.supplier_errors import parse_error_response
 from agentd.llm.price import NO_USAGE
+from agentd.llm.sent_secrets import mask_sent_secrets
 from agentd.llm.upstream.client import HttpUpstream
 from agentd.llm.upstream.dial import resolve_host
 from agentd.llm.upstream.models_list import fetch_models
@@ -105,7 +107,7 @@ class _CheckRun:
     def add_step(self, state: Literal["passed", "failed", "skipped"], detail: str = "") -> None:
         """Add the result of the current step."""
         ms = 0.0 if state == "skipped" else (time.perf_counter() - self._began) * 1000
-        shown = detail.replace(self._key, "***") if self._key else detail
+        shown = mask_sent_secrets(detail, list_sent_secrets(self._channel, self._key))
         shown = f"{self._field}: {shown}" if self._field else shown
         self.rungs.append(
             CheckStep(

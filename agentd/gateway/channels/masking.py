@@ -20,6 +20,9 @@ SHOWN_CHARS = 4
 MIN_CHARS_TO_SHOW = 16
 """... of one that has at least so many; of a shorter one none is."""
 
+_SHORTEST_IN_HEADER = 6
+"""Characters; a shorter value, such as ``on``, is in many errors and is no secret."""
+
 _PLAIN_HEADERS = frozenset(
     (
         *("accept", "accept-language", "anthropic-beta", "anthropic-version", "content-type"),
@@ -39,6 +42,16 @@ def is_secret_header(name: str, value: str) -> bool:
     if is_credential_header(name, value):
         return True
     return len(value) >= MIN_CHARS_TO_SHOW and name.lower() not in _PLAIN_HEADERS
+
+
+def list_sent_secrets(channel: Channel, key: str) -> tuple[str, ...]:
+    """List what the supplier gets in confidence: this key, and what secret headers hold.
+
+    Of ``Bearer …`` both the whole value and what follows the scheme.
+    """
+    values = [value for name, value in channel.headers.items() if is_secret_header(name, value)]
+    values += [value.partition(" ")[2].strip() for value in values]
+    return key, *(value for value in values if len(value) >= _SHORTEST_IN_HEADER)
 
 
 def mask(secret: str) -> str:

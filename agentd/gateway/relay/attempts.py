@@ -2,17 +2,18 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
-import msgspec
 from msgspec import Struct, structs
 
 from agentd.core.errors import BadRequest, ConfigError, SupplierUnreachable, TooLarge, Unavailable
 from agentd.gateway.channels.failures import Failure
+from agentd.gateway.channels.masking import list_sent_secrets
 from agentd.gateway.channels.routing import Candidate
 from agentd.gateway.ledger.record import Outcome
 from agentd.gateway.relay.accounting import RequestAccounting
+from agentd.gateway.relay.error_masking import is_json, mask_in_body
 from agentd.gateway.relay.errors import SEE_THE_LOG, make_no_response_error
 from agentd.gateway.relay.recorder import RequestRecorder
 from agentd.gateway.relay.request import STATUS_CLIENT_LEFT, GatewayResponse, build_id_headers
@@ -20,7 +21,6 @@ from agentd.gateway.relay.running_work import RunningWork
 from agentd.gateway.relay.services import RelayServices
 from agentd.gateway.relay.stream import RelayedStream
 from agentd.gateway.relay.upstream_call import UpstreamCall, WholeReply
-from agentd.gateway.secrets.json_strings import replace_in_strings
 from agentd.gateway.secrets.restoring import create_restorer, restore_body
 from agentd.llm.conversation import SupplierError
 from agentd.llm.dialects.supplier_errors import parse_error_response
@@ -119,14 +119,14 @@ class UpstreamAttempts:
         accounting.charge_given_up_call()
         await self._recorder.mark_pending(accounting)
         accounting.supplier_called = True
+        secrets = list_sent_secrets(candidate.channel, secret)
         try:
             response = await upstream.open(request)
             accounting.mark_stage("head")
             if response.status != 200:
-                return await _read_refusal(response, call, accounting, candidate, secret)
+                return await _read_refusal(response, call, accounting, candidate, secrets)
             if call.summary.stream and _get_content_type(response).startswith(_EVENTS):
-                result = await self._start_stream(response, call, accounting, candidate)
-                return _mask_own_key(result, secret)
+                return await self._start_stream(response, call, accounting, candidate, secrets)
             whole = call.read_whole(candidate, await _read_body(response))
         except SupplierUnreachable as error:
             accounting.abandoned = error.gave_up
@@ -136,8 +136,11 @@ class UpstreamAttempts:
         except TooLarge as error:
             failure = make_no_response_error(call.request.id, candidate.channel.name, error)
             return FailedAttempt("unusable_reply", failure, detail=error.message)
-        result = await self._finish_whole(whole, response, call, accounting, candidate)
-        return _mask_own_key(result, secret)
+        return (
+            FailedAttempt(whole.kind, whole.mask(secrets))
+            if isinstance(whole, SupplierError)
+            else await self._finish_whole(whole, response, call, accounting, candidate)
+        )
 
     async def _start_stream(
         self,
@@ -145,6 +148,7 @@ class UpstreamAttempts:
         call: UpstreamCall,
         accounting: RequestAccounting,
         candidate: Candidate,
+        secrets: Sequence[str],
     ) -> AttemptResult:
         async def close(outcome: Outcome, error: str) -> None:
             self._work.remove_stream(stream)
@@ -159,7 +163,9 @@ class UpstreamAttempts:
             await self._recorder.record(accounting, outcome, 200, error)
 
         kept: list[bytes] | None = [] if call.request.key.keep_bodies else None
-        stream = RelayedStream(response, call, candidate, accounting, close, self._work, kept)
+        stream = RelayedStream(
+            response, call, candidate, secrets, accounting, close, self._work, kept
+        )
         if error := await stream.start():
             return FailedAttempt(error.kind, error)
         self._work.add_stream(stream, accounting.key.id)
@@ -179,14 +185,12 @@ class UpstreamAttempts:
 
     async def _finish_whole(
         self,
-        whole: WholeReply | SupplierError,
+        whole: WholeReply,
         response: UpstreamResponse,
         call: UpstreamCall,
         accounting: RequestAccounting,
         candidate: Candidate,
-    ) -> AttemptResult:
-        if isinstance(whole, SupplierError):
-            return FailedAttempt(whole.kind, whole)
+    ) -> GatewayResponse:
         self._services.router.record_success(candidate.channel)
         accounting.set_usage(whole.usage, final=True)
         body = whole.body
@@ -209,44 +213,22 @@ async def _read_refusal(
     call: UpstreamCall,
     accounting: RequestAccounting,
     candidate: Candidate,
-    secret: str,
+    secrets: Sequence[str],
 ) -> FailedAttempt:
-    """Return the failure of a response with another status than 200, without our own key."""
+    """Return the failure of a response with another status than 200, without our own secrets."""
     try:
         body = await _read_body(response, ERROR_LIMIT)
     except TooLarge:
         body = b""
-    if secret:  # first of all: a message is cut when it is long, and a part of a key is not found
-        body = _mask_key(body, secret)
-    error = parse_error_response(response.status, response.headers, body).mask_key(secret)
+    body = mask_in_body(body, secrets)
+    error = parse_error_response(response.status, response.headers, body).mask(secrets)
     ours = error.kind in ("authentication", "permission", "quota")
-    if ours or not (candidate.is_passthrough and response.status >= 400 and _is_json(body)):
+    if ours or not (candidate.is_passthrough and response.status >= 400 and is_json(body)):
         return FailedAttempt(error.kind, error)
     headers = _build_response_headers(accounting, candidate, response, call) | {
         "Content-Type": "application/json"
     }
     return FailedAttempt(error.kind, error, GatewayResponse(response.status, headers, body))
-
-
-def _mask_own_key(result: AttemptResult, secret: str) -> AttemptResult:
-    """Return the result without our own key: some suppliers send errors with status 200."""
-    if isinstance(result, FailedAttempt):
-        return structs.replace(result, error=result.error.mask_key(secret))
-    return result
-
-
-def _mask_key(body: bytes, secret: str) -> bytes:
-    if _is_json(body):  # only there it takes time in proportion to the length
-        return replace_in_strings(body, secret, "***")
-    return body.replace(secret.encode(), b"***")
-
-
-def _is_json(body: bytes) -> bool:
-    """Return True for a JSON object or list: no supplier may put HTML on our origin."""
-    try:
-        return isinstance(msgspec.json.decode(body), dict | list)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return False
 
 
 async def _read_body(response: UpstreamResponse, limit: int = BODY_LIMIT) -> bytes:

@@ -1,7 +1,7 @@
 """Relaying a streamed reply: it is recorded before its end is sent, even on disconnects."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from typing import TypeAlias
 
 from agentd.core.errors import SupplierUnreachable, Unavailable
@@ -32,8 +32,9 @@ CloseStream: TypeAlias = Callable[[Outcome, str], Awaitable[None]]
 class RelayedStream:
     """A streamed response of status 200: ``start`` it, then iterate over it.
 
-    The supplier's response is closed with the stream, or when it fails to start. ``kept`` collects
-    the reply as it is before secrets are restored.
+    The supplier's response is closed with the stream, or when it fails to start. ``secrets`` are
+    the channel's own, which no error may repeat. ``kept`` collects the reply as it is before the
+    caller's secrets are restored.
     """
 
     def __init__(
@@ -41,6 +42,7 @@ class RelayedStream:
         response: UpstreamResponse,
         call: UpstreamCall,
         candidate: Candidate,
+        secrets: Sequence[str],
         accounting: RequestAccounting,
         close: CloseStream,
         work: RunningWork,
@@ -50,9 +52,9 @@ class RelayedStream:
         self._chunks = response.iter_chunks()
         self._call = call
         self._channel = candidate.channel
-        self._adapter = call.make_adapter(candidate)
-        secrets = call.secrets
-        self._restorer = create_restorer(call.dialect, secrets) if secrets else None
+        self._adapter = call.make_adapter(candidate, secrets)
+        hidden = call.secrets
+        self._restorer = create_restorer(call.dialect, hidden) if hidden else None
         self._accounting = accounting
         self._close = close
         self._work = work

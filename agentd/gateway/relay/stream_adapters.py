@@ -2,12 +2,14 @@
 
 ``PassthroughAdapter`` serves a caller and a supplier of the same dialect, ``TranslatingAdapter``
 those of different ones. Both know how the reply ended and what it counted before they return the
-bytes that end it, so that the request is recorded first.
+bytes that end it, so that the request is recorded first; and both take the channel's own secrets
+out of an error that ends it.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
+from agentd.gateway.relay.error_masking import mask_in_events
 from agentd.llm.conversation import ReplyEvent, ReplyFinished, SupplierError, UsageUpdated
 from agentd.llm.dialects.caller import StreamWriter, UsageObserver
 from agentd.llm.dialects.callers import CallerDialect
@@ -49,12 +51,16 @@ class StreamAdapter(Protocol):
 class PassthroughAdapter:
     """Passes the supplier's bytes unchanged, and reads usage and end from them.
 
+    Only in an error, and in what follows the end of a reply, our own secrets are masked.
     Our error event takes the place of an event that the supplier did not finish: clients parse what
     stands between two blank lines as one.
     """
 
-    def __init__(self, tap: UsageObserver, caller: CallerDialect, request_id: str) -> None:
+    def __init__(
+        self, tap: UsageObserver, caller: CallerDialect, request_id: str, secrets: Sequence[str]
+    ) -> None:
         self._tap = tap
+        self._secrets = secrets
         self._caller = caller
         self._request_id = request_id
         self._error: SupplierError | None = None
@@ -69,13 +75,17 @@ class PassthroughAdapter:
     @property
     def end(self) -> ReplyFinished | SupplierError | None:
         """The end of the reply; None: not reached."""
-        return self._error or self._tap.end
+        end = self._tap.end
+        return self._error or (end.mask(self._secrets) if isinstance(end, SupplierError) else end)
 
     def feed(self, data: bytes) -> bytes:
         """Process bytes as ``StreamAdapter.feed`` does."""
+        had_ended = self._tap.end is not None
         passed = self._tap.feed(data)
         if passed:
             self._is_in_event = not passed.endswith(EVENT_ENDS)
+        if had_ended or isinstance(self._tap.end, SupplierError):
+            return mask_in_events(passed, self._secrets)
         return passed
 
     def close(self) -> bytes:
@@ -83,7 +93,9 @@ class PassthroughAdapter:
         ended = self._tap.end is not None
         rest = self._tap.close()
         end = self._tap.end
-        return rest if ended or not isinstance(end, SupplierError) else self.render_error(end)
+        if ended:
+            return mask_in_events(rest, self._secrets)
+        return self.render_error(end) if isinstance(end, SupplierError) else rest
 
     def abort(self, error: SupplierError) -> bytes:
         """End the reply early, as ``StreamAdapter.abort`` does."""
@@ -108,12 +120,14 @@ class TranslatingAdapter:
         writer: StreamWriter,
         caller: CallerDialect,
         request_id: str,
+        secrets: Sequence[str],
         keep: Callable[[Sequence[Mapping[str, object]]], None],
     ) -> None:
         self._caller = caller
         self._request_id = request_id
         self._reader = reader
         self._writer = writer
+        self._secrets = secrets
         self._keep = keep
         self.usage: Usage | None = None
         self.end: ReplyFinished | SupplierError | None = None
@@ -128,15 +142,21 @@ class TranslatingAdapter:
 
     def abort(self, error: SupplierError) -> bytes:
         """End the reply early, as ``StreamAdapter.abort`` does."""
-        return b"" if self.end else self._write_events([error])
+        if self.end:
+            return b""
+        self.end = error
+        return self._writer.write(error)
 
     def render_error(self, error: SupplierError) -> bytes:
         """Return an error event."""
         return self._caller.render_error_event(error.kind, error.message, self._request_id)
 
+    def _mask(self, event: ReplyEvent) -> ReplyEvent:
+        return event.mask(self._secrets) if isinstance(event, SupplierError) else event
+
     def _write_events(self, events: Iterable[ReplyEvent]) -> bytes:
         written = []
-        for event in events:
+        for event in map(self._mask, events):
             if isinstance(event, UsageUpdated):
                 self.usage = event.usage
             elif isinstance(event, ReplyFinished | SupplierError):

@@ -117,11 +117,11 @@ class UpstreamCall:
         foreign = bool(thoughts) and candidate.dialect not in thoughts
         return [*known.dropped_fields, *(("thinking",) if foreign else ())]
 
-    def make_adapter(self, candidate: Candidate) -> StreamAdapter:
-        """Create the adapter of a streamed reply."""
+    def make_adapter(self, candidate: Candidate, secrets: Sequence[str]) -> StreamAdapter:
+        """Create the adapter of a streamed reply, whose errors are told without ``secrets``."""
         if candidate.is_passthrough:
             return PassthroughAdapter(
-                self.caller.create_observer(self.summary), self.caller, self.request.id
+                self.caller.create_observer(self.summary), self.caller, self.request.id, secrets
             )
         writer = self.caller.create_writer(self.summary, self.request.id, self._created())
         reader = DIALECTS[candidate.dialect].create_reader()
@@ -130,7 +130,7 @@ class UpstreamCall:
         if own := self._own_tool_names:
             reader = OwnNamesReader(reader, own)
         return TranslatingAdapter(
-            reader, writer, self.caller, self.request.id, self._remember_items
+            reader, writer, self.caller, self.request.id, secrets, self._remember_items
         )
 
     def read_whole(self, candidate: Candidate, body: bytes) -> WholeReply | SupplierError:

@@ -115,7 +115,7 @@ class Recovery:
         """
         if isinstance(problem, SupplierUnreachable):
             return self._retry(shown) or TurnFailed(problem.message)
-        problem = problem.mask_key(self._access.key)
+        problem = problem.mask((self._access.key,))
         if changed := self._change_request(problem):
             return changed
         wait = problem.retry_after

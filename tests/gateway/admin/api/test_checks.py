@@ -222,15 +222,18 @@ def test_a_stalled_supplier_does_not_hold_a_check_up(
     assert "0.2 s" in found["steps"][-1]["detail"]
 
 
-def test_what_a_supplier_says_of_a_refusal_is_reported_without_the_key(
-    setup: GatewaySetup, manager: Client
+@pytest.mark.parametrize("before", [0, 590])
+def test_what_a_supplier_says_of_a_refusal_is_reported_without_the_channel_s_secrets(
+    setup: GatewaySetup, manager: Client, before: int
 ) -> None:
-    key = "of-no-known-form-0123456789"
-    manager.patch(f"{CHANNELS}/chat", {"key": key})
-    setup.supplier.script(Refuse(400, f"what is {key} for"))
+    """Nor with the beginning of one where a long message is cut."""
+    key, token = "of-no-known-form-0123456789", "nor-this-9876543210"
+    headers = {"X-Proxy-Auth": f"Bearer {token}"}
+    manager.patch(f"{CHANNELS}/chat", {"key": key, "headers": headers})
+    setup.supplier.script(Refuse(400, f"what is {token}{' ' * 9}for? {'.' * before}{key}"))
     found = run_check(manager, f"{CHANNELS}/chat/check?paid=true")
-    assert key not in str(found)
-    assert (found["ok"], "***" in found["steps"][-1]["detail"]) == (False, True)
+    assert not any(part in str(found) for part in (key[:4], token))
+    assert (found["ok"], "what is *** for" in found["steps"][-1]["detail"]) == (False, True)
     (entry,) = setup.wait_for_records(1)
     assert (entry.outcome, entry.status, entry.cost) == ("failed", 400, 0)
 
