@@ -130,7 +130,7 @@ def build_bot_services(
     clock: Clock,
     bus: EventBus,
     workplace: WorkspaceComponent,
-    desks: AnalyticsSpeechComponent,
+    analytics_speech: AnalyticsSpeechComponent,
 ) -> BotServices:
     """Return the services that the bots use."""
     return BotServices(
@@ -141,6 +141,6 @@ def build_bot_services(
         bus,
         lambda: written.models.current.names,
         agent.engines.list_modes,
-        BotTranscriber(desks.transcriber, desks.speech),
+        BotTranscriber(analytics_speech.transcriber, analytics_speech.speech),
         BotUploads(workplace.uploads),
     )

@@ -109,11 +109,11 @@ class ChatCommands:
 
 
 def replace_labels(
-    borne: Iterable[str], add: Iterable[str], remove: Iterable[str]
+    labels: Iterable[str], add: Iterable[str], remove: Iterable[str]
 ) -> tuple[str, ...]:
     """Return a chat's labels after some were removed and others added."""
     gone = set(remove)
-    kept = [name for name in borne if name not in gone]
+    kept = [name for name in labels if name not in gone]
     return (*kept, *dict.fromkeys(name for name in add if name not in kept))
 
 

@@ -181,11 +181,11 @@ def _find_label_violations(
         yield f"the new label is lost: {names}"
     if {"relabel", "unlabel"} & kept.keys() and "old" in names:
         yield f"the label that was changed is as it was: {names}"
-    borne = load(layout, LABELLED).chat.labels
-    if (finished or {"relabel", "unlabel"} & kept.keys()) and not set(borne) <= set(names):
-        yield f"a chat bears {borne}, listed are {names}"
-    if "relabel" in kept and borne != ("renamed",):
-        yield f"the chat bears {borne}"
+    kept_labels = load(layout, LABELLED).chat.labels
+    if (finished or {"relabel", "unlabel"} & kept.keys()) and not set(kept_labels) <= set(names):
+        yield f"a chat has {kept_labels}, listed are {names}"
+    if "relabel" in kept and kept_labels != ("renamed",):
+        yield f"the chat has {kept_labels}"
 
 
 def _find_login_violations(layout: Layout, kept: dict[str, str]) -> Iterator[str]:

@@ -78,7 +78,7 @@ class AnalyticsStore:
         self._corrupt: dict[int, str] = {}
         self._unread: dict[int, ChatSummary | None] = {}
         """Chats that could not be read: each question tries again."""
-        self._book = RowsByDay()
+        self._rows = RowsByDay()
         self._ahead: asyncio.Task[None] | None = None
         """Reads what is not remembered, once."""
 
@@ -155,8 +155,8 @@ class AnalyticsStore:
             self._remove_stale_files(set(changed))
         self._refresh(changed)
         by, first, last, daily = asked
-        days = self._book.sum_by("day", first, last, {})
-        table = days if by == "day" else self._book.sum_by(by, first, last, self._labels)
+        days = self._rows.sum_by("day", first, last, {})
+        table = days if by == "day" else self._rows.sum_by(by, first, last, self._labels)
         rows = sort_rows(by, table)
         titles = {name: self._latest[int(name)].title for name, _ in rows} if by == "chat" else {}
         return AnalyticsReport(
@@ -168,7 +168,7 @@ class AnalyticsStore:
             titles,
             dict(self._corrupt),
             sort_rows("day", days),
-            self._book.list_days_by(by, first, last, self._labels) if daily else None,
+            self._rows.list_days_by(by, first, last, self._labels) if daily else None,
         )
 
     def _refresh(self, changed: dict[int, ChatSummary | None]) -> None:
@@ -180,7 +180,7 @@ class AnalyticsStore:
             if chat is None:
                 self._known.pop(number, None)
                 self._latest.pop(number, None)
-                self._book.remove_chat(number)
+                self._rows.remove_chat(number)
                 continue
             self._latest[number] = chat
             if chat.labels:
@@ -215,7 +215,7 @@ class AnalyticsStore:
         known.damage = chat.damage or damage
         known.stamp = stamp if stamp and stamp.size == known.tally.size else None
         self._known[chat.id] = known
-        self._book.set_rows(chat.id, known.tally.rows, since)
+        self._rows.set_rows(chat.id, known.tally.rows, since)
         if known.tally.lines - known.saved >= SAVE_EVERY:
             self._save(chat.id, known)
 

@@ -4,6 +4,7 @@ Source: the remote-control specification, section 4, 'Extended surface'; paths a
 its prefix are ours.
 """
 
+from collections.abc import Collection
 from typing import Annotated
 
 from msgspec import Meta, Struct
@@ -84,16 +85,20 @@ class LabelEndpoints:
 
     async def assign_label(self, request: Request) -> Response:
         """Add a label to chats."""
-        return await self._assign(request, bear=True)
+        name, chats = request.get_name(), _parse_chats(request)
+        await self._labelling.add_to_chats(name, chats, request.caller.identity)
+        return Response(status=204)
 
     async def unassign_label(self, request: Request) -> Response:
         """Remove a label from chats."""
-        return await self._assign(request, bear=False)
-
-    async def _assign(self, request: Request, *, bear: bool) -> Response:
-        chats = dict.fromkeys(request.parse_json(LabelledChats).chat_ids)
-        await self._labelling.assign(request.get_name(), chats, request.caller.identity, bear=bear)
+        name, chats = request.get_name(), _parse_chats(request)
+        await self._labelling.remove_from_chats(name, chats, request.caller.identity)
         return Response(status=204)
+
+
+def _parse_chats(request: Request) -> Collection[int]:
+    """Return the chats that the body names, each once."""
+    return dict.fromkeys(request.parse_json(LabelledChats).chat_ids)
 
 
 _GROUP = RouteGroup.EXTENDED

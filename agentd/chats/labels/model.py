@@ -14,7 +14,7 @@ from agentd.core.errors import Conflict, NotFound, suggest_name
 from agentd.core.folding import fold_text
 
 MAX_LABELS = 20
-"""Labels that one chat can bear."""
+"""Labels that one chat can have."""
 
 LabelName: TypeAlias = Annotated[str, Meta(min_length=1, max_length=40)]
 """Letters with their accents and vowel signs, digits, blanks and some signs; see

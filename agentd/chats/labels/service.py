@@ -1,4 +1,4 @@
-"""Labels, and the chats that bear them.
+"""Labels, and the chats that have them.
 
 A label's name is in the list (``labels.yml``) and in each chat that has it. Where both
 change, what is to be done is written down first, then the chats change, and the list last: what a
@@ -48,7 +48,7 @@ class LabelStore(Protocol):
 
 
 class LabelChange(Struct, frozen=True):
-    """A change of a label's name, in the list and in all chats that bear it."""
+    """A change of a label's name, in the list and in all chats that have it."""
 
     name: str
     label: Label | None
@@ -87,14 +87,14 @@ class LabelService:
         self,
         chats: ChatRepository,
         editing: ChatCommands,
-        book: LabelStore,
-        intent: LabelChangeStore,
+        store: LabelStore,
+        change_in_progress: LabelChangeStore,
         deleted: DeletedChats,
     ) -> None:
         self._chats = chats
         self._editing = editing
-        self._book = book
-        self._intent = intent
+        self._store = store
+        self._change_in_progress = change_in_progress
         self._deleted = deleted
         self._relabelling = asyncio.Lock()
         """Held from the look at the list to the end of what is done by it: see ``_run_to_end``."""
@@ -102,35 +102,35 @@ class LabelService:
     async def finish_interrupted(self) -> None:
         """Finish what a crash interrupted; where that fails, the next start tries again."""
         try:
-            change = await self._intent.read()
+            change = await self._change_in_progress.read()
             if change is None:
                 return
             log.info("the change of the label %r, which was interrupted, is finished", change.name)
             await self._apply(change)
-            await self._intent.clear()
+            await self._change_in_progress.clear()
         except AgentdError as error:
             log.warning("a change of a label was interrupted, and stays so: %s", error.message)
 
     async def list_with_counts(self) -> list[tuple[Label, int]]:
         """List each label and how many chats have it."""
-        listed = await self._book.get_labels()
-        borne = dict.fromkeys((label.name for label in listed), 0)
+        listed = await self._store.get_labels()
+        counts = dict.fromkeys((label.name for label in listed), 0)
         for chat in self._chats.summaries.values():
             for name in chat.labels:
-                if name in borne:
-                    borne[name] += 1
-        return [(label, borne[label.name]) for label in listed]
+                if name in counts:
+                    counts[name] += 1
+        return [(label, counts[label.name]) for label in listed]
 
     async def create(self, label: Label) -> None:
         """Add a label; ``Conflict`` when its name is taken."""
-        await self._run_to_end(partial(self._book.add, label))
+        await self._run_to_end(partial(self._store.add, label))
 
     async def change(self, name: str, new_name: str | None, color: str | None, by: str) -> Label:
         """Change the name or colour; the chats with the label get the new name."""
         return await self._run_to_end(partial(self._change, name, new_name, color, by))
 
     async def _change(self, name: str, new_name: str | None, color: str | None, by: str) -> Label:
-        listed = await self._book.get_labels()
+        listed = await self._store.get_labels()
         index = find_index(listed, name)
         old = listed[index]
         new = Label(new_name or name, old.color if color is None else color)
@@ -138,7 +138,7 @@ class LabelService:
         if new.name != name:
             await self._apply_recorded(LabelChange(name, new, by))
         elif new != old:
-            await self._book.change(name, new)
+            await self._store.change(name, new)
         return new
 
     async def delete(self, name: str, by: str) -> None:
@@ -146,26 +146,32 @@ class LabelService:
         await self._run_to_end(partial(self._delete, name, by))
 
     async def _delete(self, name: str, by: str) -> None:
-        find_index(await self._book.get_labels(), name)
+        find_index(await self._store.get_labels(), name)
         await self._apply_recorded(LabelChange(name, None, by))
 
-    async def assign(self, name: str, chats: Collection[int], by: str, *, bear: bool) -> None:
-        """Add or remove a label of these chats; ``NotFound`` before any is changed."""
-        await self._run_to_end(partial(self._assign, name, chats, by, bear=bear))
+    async def add_to_chats(self, name: str, chats: Collection[int], by: str) -> None:
+        """Add a label to these chats; ``NotFound`` before any is changed."""
+        await self._run_to_end(partial(self._add_to_chats, name, chats, by))
 
-    async def _assign(self, name: str, chats: Collection[int], by: str, *, bear: bool) -> None:
-        listed = await self._book.get_labels()
-        if bear:
-            find_index(listed, name)
+    async def _add_to_chats(self, name: str, chats: Collection[int], by: str) -> None:
+        find_index(await self._store.get_labels(), name)
         for chat in chats:
-            borne = self._chats.get_summary(chat).labels
-            if bear and name not in borne:
-                _require_room(len(borne) + 1)
+            labels = self._chats.get_summary(chat).labels
+            if name not in labels:
+                _require_room(len(labels) + 1)
         await _gather_all(
-            self._editing.change_labels(
-                chat, by, add=[name] if bear else [], remove=[] if bear else [name]
-            )
-            for chat in chats
+            self._editing.change_labels(chat, by, add=[name], remove=[]) for chat in chats
+        )
+
+    async def remove_from_chats(self, name: str, chats: Collection[int], by: str) -> None:
+        """Remove a label, listed or not, from these chats; ``NotFound`` before any is changed."""
+        await self._run_to_end(partial(self._remove_from_chats, name, chats, by))
+
+    async def _remove_from_chats(self, name: str, chats: Collection[int], by: str) -> None:
+        for chat in chats:
+            self._chats.get_summary(chat)
+        await _gather_all(
+            self._editing.change_labels(chat, by, add=[], remove=[name]) for chat in chats
         )
 
     async def set_labels(self, chat_id: int, names: Collection[str], by: str) -> tuple[str, ...]:
@@ -176,15 +182,15 @@ class LabelService:
         return await self._run_to_end(partial(self._set_labels, chat_id, names, by))
 
     async def _set_labels(self, chat_id: int, names: Collection[str], by: str) -> tuple[str, ...]:
-        borne = self._chats.get_summary(chat_id).labels
-        known = [label.name for label in await self._book.get_labels()]
+        present = self._chats.get_summary(chat_id).labels
+        known = [label.name for label in await self._store.get_labels()]
         for place, name in enumerate(names):
-            if name not in known and name not in borne:
+            if name not in known and name not in present:
                 what = f"labels[{place}]: no label is named {name[:100]!r}"
                 raise BadRequest(f"{what}{suggest_name(name, known)}")
         wanted = list(dict.fromkeys(names))
         _require_room(len(wanted))
-        return await self._editing.change_labels(chat_id, by, add=wanted, remove=borne)
+        return await self._editing.change_labels(chat_id, by, add=wanted, remove=present)
 
     async def _run_to_end(self, change: Callable[[], Awaitable[T]]) -> T:
         """Complete a change, even if its caller disconnects meanwhile; one at a time.
@@ -199,25 +205,25 @@ class LabelService:
         return await asyncio.shield(asyncio.ensure_future(run_alone()))
 
     async def _apply_recorded(self, change: LabelChange) -> None:
-        await self._intent.write(change)
+        await self._change_in_progress.write(change)
         try:
             await self._apply(change)
         except AgentdError:  # the caller gets the error, and may retry
-            await self._intent.clear()
+            await self._change_in_progress.clear()
             raise
-        await self._intent.clear()
+        await self._change_in_progress.clear()
 
     async def _apply(self, change: LabelChange) -> None:
         add = [change.label.name] if change.label else []
         await self._relabel_chats(change, add)
         await self._deleted.change_label(change.name, change.by, add=add)
         await self._relabel_chats(change, add)  # those that were restored meanwhile
-        if change.name not in [label.name for label in await self._book.get_labels()]:
+        if change.name not in [label.name for label in await self._store.get_labels()]:
             return  # the crash came after the last step
         if change.label:
-            await self._book.change(change.name, change.label)
+            await self._store.change(change.name, change.label)
         else:
-            await self._book.remove(change.name)
+            await self._store.remove(change.name)
 
     async def _relabel_chats(self, change: LabelChange, add: Collection[str]) -> None:
         found = [chat.id for chat in self._chats.summaries.values() if change.name in chat.labels]

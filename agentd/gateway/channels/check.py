@@ -61,22 +61,22 @@ async def run_checks(
     ``model`` is searched in the supplier's list; the ``paid`` request is the last step.
     ``on_step`` is called after each step.
     """
-    ladder = _CheckRun(channel, on_step)
+    run = _CheckRun(channel, on_step)
     try:
         async with asyncio.timeout(SECONDS):
-            await ladder.run(reach, paid, model)
+            await run.run(reach, paid, model)
     except TimeoutError:
-        ladder.add_step("failed", f"it takes longer than {SECONDS:g} s")
+        run.add_step("failed", f"it takes longer than {SECONDS:g} s")
     except _StepFailedError:
         pass
-    return CheckReport(tuple(ladder.rungs), ladder.usage, ladder.status)
+    return CheckReport(tuple(run.steps), run.usage, run.status)
 
 
 class _CheckRun:
     """A run of a check."""
 
     def __init__(self, channel: Channel, on_step: Callable[[CheckStep], None]) -> None:
-        self.rungs: list[CheckStep] = []
+        self.steps: list[CheckStep] = []
         self._on_step = on_step
         self.usage = NO_USAGE
         self.status = 0
@@ -109,7 +109,7 @@ class _CheckRun:
         ms = 0.0 if state == "skipped" else (time.perf_counter() - self._began) * 1000
         shown = mask_sent_secrets(detail, list_sent_secrets(self._channel, self._key))
         shown = f"{self._field}: {shown}" if self._field else shown
-        self.rungs.append(
+        self.steps.append(
             CheckStep(
                 self._name,
                 state,
@@ -117,7 +117,7 @@ class _CheckRun:
                 escape_unprintable(scrub(shown))[:_MAX_DETAIL_CHARS],
             )
         )
-        self._on_step(self.rungs[-1])
+        self._on_step(self.steps[-1])
 
     async def _connect(self, upstream: HttpUpstream) -> None:
         channel = self._channel

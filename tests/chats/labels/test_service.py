@@ -34,7 +34,7 @@ def build_labels(
 async def create_labelled_chat(services: Services, labels: LabelService, name: str) -> int:
     chat = (await services.chats.create(NewChat(), ME)).id
     await labels.create(Label(name))
-    await labels.assign(name, [chat], ME, bear=True)
+    await labels.add_to_chats(name, [chat], ME)
     return chat
 
 
@@ -48,8 +48,8 @@ async def test_a_rename_that_is_refused_leaves_the_chats_their_label(layout):
         )
         assert results[0] == Label("taken")
         assert isinstance(results[1], Conflict)
-        borne = [services.chats.get_summary(chat).labels for chat in chats]
-        assert borne == [("taken",), ("b",)]
+        names = [services.chats.get_summary(chat).labels for chat in chats]
+        assert names == [("taken",), ("b",)]
 
 
 async def test_a_name_that_is_created_during_a_rename_is_taken(layout):
@@ -99,7 +99,7 @@ async def test_a_label_is_not_given_to_a_chat_while_it_goes(layout):
         other = (await services.chats.create(NewChat(), ME)).id
         results = await asyncio.gather(
             labels.delete("a", ME),
-            labels.assign("a", [other], ME, bear=True),
+            labels.add_to_chats("a", [other], ME),
             return_exceptions=True,
         )
         assert isinstance(results[1], NotFound)
@@ -136,7 +136,7 @@ async def test_a_chat_that_is_deleted_during_a_rename_gets_the_new_name_in_the_t
         labels = build_labels(services, DeletedFirst(services.chats._chats), trash)
         kept = await create_labelled_chat(services, labels, "a")
         deleted = (await services.chats.create(NewChat(), ME)).id
-        await labels.assign("a", [deleted], ME, bear=True)
+        await labels.add_to_chats("a", [deleted], ME)
         assert await labels.change("a", "b", None, ME) == Label("b")
         assert services.chats.get_summary(kept).labels == ("b",)
         [summary] = trash.list_deleted()
