@@ -122,6 +122,9 @@ def test_a_header_that_is_there_twice_is_refused(gus: Person, gateway: GatewaySi
     dialog.get_by_label("Headers").fill("X-Team: tea\nx-team: coffee")
     dialog.get_by_role("button", name="Save").click()
     expect(dialog.get_by_text("Headers: x-team is there twice")).to_be_visible()
+    dialog.get_by_label("Headers").fill("X-Team: tea\n\nX-Other coffee")
+    dialog.get_by_role("button", name="Save").click()
+    expect(dialog.get_by_text('Headers: line 3 has no ":"')).to_be_visible()
     dialog.get_by_label("Headers").fill("X-Team: tea")
     save(page)
     assert gateway.admin.get("/api/agent/models/by-chat")["headers"] == {"X-Team": "tea"}

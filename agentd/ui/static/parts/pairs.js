@@ -32,13 +32,16 @@ export function readPairs(text, between) {
 }
 
 /**
- * Throw if a name is there twice: only one value could be kept.
+ * Throw for a line without `between`, whose value would be lost, and if a name is there twice: only one value
+ * could be kept.
  * @param {string} text
  * @param {string} between
  * @param {string} label of the field
  * @param {(name: string) => string} [fold] names that are alike then are the same
  */
 export function checkPairs(text, between, label, fold = (name) => name.toLowerCase()) {
+  const bad = text.split("\n").findIndex((line) => line.trim() && !line.includes(between)) + 1;
+  if (bad) throw new ApiError(422, "input", `${label}: line ${bad} has no "${between}"`, `Each line is a name, "${between}" and a value.`);
   /** @type {Set<string>} */
   const seen = new Set();
   for (const [name] of splitPairs(text, between)) {
