@@ -4,6 +4,7 @@ import argparse
 import asyncio
 import json
 import os
+import re
 import shlex
 import sys
 from collections.abc import Sequence
@@ -47,6 +48,9 @@ exit codes: 0 done, 1 failed (no such server, or it does not work), 2 wrong usag
 """
 
 _CHECK_SECONDS = 90.0
+_PROBLEM_AT_FIELD = re.compile(r"(?P<problem>.*) - at `[^$]*\$\.(?P<field>\w+).*", re.DOTALL)
+_OPTIONS = {"name": "NAME", "headers": "--header", "engines": "--engine"}
+"""How the command names a field, where that is not the field's own name."""
 _VERBS = {
     "list": "list the servers of mcp.yml",
     "add": "add a server to mcp.yml",
@@ -152,7 +156,16 @@ def _build_server(args: argparse.Namespace) -> McpServerSettings:
         return msgspec.convert(values, McpServerSettings)
     except msgspec.ValidationError as error:
         what = explain_validation_error(str(error), McpServerSettings)
-        raise BadRequest(f"The MCP server is not valid: {what}") from None
+        raise BadRequest(f"The MCP server is not valid: {_name_option(what)}") from None
+
+
+def _name_option(problem: str) -> str:
+    """Put the option in front of a problem instead of the field's path at its end."""
+    found = _PROBLEM_AT_FIELD.fullmatch(problem)
+    if found is None:
+        return problem
+    option = _OPTIONS.get(found["field"], f"--{found['field'].replace('_', '-')}")
+    return f"{option}: {found['problem'][:1].lower()}{found['problem'][1:]}"
 
 
 def _list(servers: Sequence[McpServerSettings], *, as_json: bool) -> None:
