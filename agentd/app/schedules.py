@@ -30,12 +30,14 @@ class SchedulesComponent:
         clock: Clock,
         bus: EventBus,
     ) -> None:
-        book = ScheduleFile(layout, self._on_changed)
-        self.file = book.file
+        schedules = ScheduleFile(layout, self._on_changed)
+        self.file = schedules.file
         """The current contents of ``schedules.yml``."""
         prompts = RunPrompts(chats, worktrees, config_files.skills)
-        self._service = ScheduleService(book, ProgressFile(layout), chats, prompts, clock, bus)
-        self.rows: tuple[Route, ...] = api.routes(ScheduleEndpoints(self._service, book, abilities))
+        self._service = ScheduleService(schedules, ProgressFile(layout), chats, prompts, clock, bus)
+        self.rows: tuple[Route, ...] = api.routes(
+            ScheduleEndpoints(self._service, schedules, abilities)
+        )
         """The routes of schedules."""
 
     def _on_changed(self) -> None:

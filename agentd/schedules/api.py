@@ -82,10 +82,10 @@ class ScheduleEndpoints:
     """The endpoints of schedules and their runs."""
 
     def __init__(
-        self, schedules: ScheduleService, book: ScheduleFile, abilities: ModelAbilities
+        self, schedules: ScheduleService, file: ScheduleFile, abilities: ModelAbilities
     ) -> None:
         self._schedules = schedules
-        self._book = book
+        self._file = file
         self._abilities = abilities
 
     async def list_schedules(self, _: Request) -> Response:
@@ -97,18 +97,18 @@ class ScheduleEndpoints:
     async def add_schedule(self, request: Request) -> Response:
         """Add a schedule at the end of the list."""
         schedule = await self._parse_schedule(request)
-        listed = await self._book.add(schedule, _get_version(request))
+        listed = await self._file.add(schedule, _get_version(request))
         return await self._respond(listed, schedule.name, 201)
 
     async def replace_schedule(self, request: Request) -> Response:
         """Replace a schedule; what is absent has its default."""
         schedule = await self._parse_schedule(request)
-        listed = await self._book.change(request.get_name(), schedule, _get_version(request))
+        listed = await self._file.change(request.get_name(), schedule, _get_version(request))
         return await self._respond(listed, schedule.name)
 
     async def delete_schedule(self, request: Request) -> Response:
         """Delete a schedule with the history of its runs; their chats stay."""
-        await self._book.remove(request.get_name(), _get_version(request))
+        await self._file.remove(request.get_name(), _get_version(request))
         return Response(status=204)
 
     async def pause_schedule(self, request: Request) -> Response:
@@ -141,7 +141,7 @@ class ScheduleEndpoints:
 
     async def _set_paused(self, request: Request, *, paused: bool) -> Response:
         name = request.get_name()
-        listed = await self._book.set_paused(name, _get_version(request), paused=paused)
+        listed = await self._file.set_paused(name, _get_version(request), paused=paused)
         return await self._respond(listed, name)
 
     async def _respond(

@@ -83,15 +83,15 @@ class ScheduleService:
 
     def __init__(
         self,
-        book: ScheduleStore,
-        store: ProgressStore,
+        schedules: ScheduleStore,
+        progress_store: ProgressStore,
         chats: ChatService,
         prompts: RunPrompts,
         clock: Clock,
         bus: EventBus,
     ) -> None:
-        self._book = book
-        self._store = store
+        self._schedules = schedules
+        self._progress_store = progress_store
         self._chats = chats
         self._prompts = prompts
         self._clock = clock
@@ -110,7 +110,7 @@ class ScheduleService:
     async def start(self) -> None:
         """Settle what a crash left, and begin what is due from now on."""
         try:
-            self._progress = await asyncio.to_thread(self._store.load)
+            self._progress = await asyncio.to_thread(self._progress_store.load)
         except AgentdError as error:
             log.error("schedules begin anew: %s", error.message)
         self._unsubscribe = self._bus.subscribe(self._on_event)
@@ -132,11 +132,11 @@ class ScheduleService:
 
     async def list_schedules(self) -> tuple[Schedule, ...]:
         """Return all schedules."""
-        return await self._book.get_schedules()
+        return await self._schedules.get_schedules()
 
     async def check_chat(self, schedule: Schedule) -> None:
         """Do as ``RunPrompts.check_chat``."""
-        self._prompts.check_chat(schedule, await self._book.get_schedules())
+        self._prompts.check_chat(schedule, await self._schedules.get_schedules())
 
     def list_runs(self, name: str) -> tuple[ScheduleRun, ...]:
         """Return the latest runs of a schedule, the newest last."""
@@ -153,7 +153,7 @@ class ScheduleService:
 
     async def run_now(self, name: str) -> ScheduleRun:
         """Begin a run by hand, whatever the schedule says; ``NotFound``."""
-        listed = await self._book.get_schedules()
+        listed = await self._schedules.get_schedules()
         schedule = listed[find_index(listed, name)]
         async with self._working:
             await self._anchor(schedule)
@@ -174,9 +174,9 @@ class ScheduleService:
     async def _check(self) -> float | None:
         """Begin what is due; return the seconds until the next look, None: after a change."""
         now = self._clock.now()  # the time that all are decided at, however long that takes
-        listed = await self._book.get_schedules()
+        listed = await self._schedules.get_schedules()
         async with self._working:
-            if self._book.is_complete:
+            if self._schedules.is_complete:
                 await self._forget_others(listed)
             await self._follow_again()
             for schedule in listed:
@@ -193,7 +193,7 @@ class ScheduleService:
         return min(max(left.total_seconds(), 0.0), LONGEST_SLEEP)
 
     async def _forget_others(self, listed: Iterable[Schedule]) -> None:
-        known = keep_listed(self._progress, listed, self._book.new_names)
+        known = keep_listed(self._progress, listed, self._schedules.new_names)
         if known != self._progress:
             self._progress = known
             await self._save()
@@ -254,7 +254,7 @@ class ScheduleService:
         known = self._progress[name]
         if begun := known.begun:
             try:
-                listed = {one.name: one for one in await self._book.get_schedules()}
+                listed = {one.name: one for one in await self._schedules.get_schedules()}
                 run = await self._prompts.find_begun(begun, listed.get(name))
             except AgentdError as error:  # the chat cannot be read: better no run than a second
                 now = self._clock.now()
@@ -329,7 +329,7 @@ class ScheduleService:
 
     async def _save(self) -> None:
         async with self._saving:
-            await asyncio.to_thread(self._store.save, dict(self._progress))
+            await asyncio.to_thread(self._progress_store.save, dict(self._progress))
 
 
 def _make_key(name: str, due: Timestamp) -> str:

@@ -146,10 +146,10 @@ def find_pointers(
     ``secret_names`` are the starts of the member names that are shown as ``*``. What is long is
     cut, because a name is repeated for everything below it.
     """
-    wanted, unsaid = frozenset(starts), frozenset(secret_names)
+    wanted, hidden = frozenset(starts), frozenset(secret_names)
     found: dict[int, str] = {}
     for path, token in _walk(raw):
-        if (start := token.start(1)) in unsaid:
+        if (start := token.start(1)) in hidden:
             path[-1] = "*"
         if start in wanted:
             found[start] = "".join(f"/{_escape_pointer(step)}" for step in path[:_MOST_STEPS])
@@ -202,14 +202,14 @@ def escape(text: str, times: int = 1) -> str:
 
 def replace_in_strings(raw: bytes, text: str, instead: str) -> bytes:
     """Return a JSON text with a text replaced in all of its strings, however they are escaped."""
-    sought = text.encode()
+    wanted = text.encode()
 
     def replace(found: re.Match[bytes]) -> bytes:
         content = found[1]
         plain = decode_text(content)
-        if sought not in plain:
+        if wanted not in plain:
             return found[0]
-        made = plain.replace(sought, instead.encode()).decode("utf-8", "surrogatepass")
+        made = plain.replace(wanted, instead.encode()).decode("utf-8", "surrogatepass")
         return b'"%b"' % escape(made).encode()
 
     return _STRING.sub(replace, raw) if text else raw

@@ -70,7 +70,7 @@ class PlaceholderMap:
 
 
 def restore_in_json(
-    vault: PlaceholderMap, raw: bytes, skipped: Collection[int] = ()
+    placeholders: PlaceholderMap, raw: bytes, skipped: Collection[int] = ()
 ) -> list[ByteEdit]:
     """Return the edits of a JSON text; strings that begin at ``skipped`` are left alone."""
     splices: list[ByteEdit] = []
@@ -81,10 +81,10 @@ def restore_in_json(
         if literal.start in skipped or not may_hold(content):
             continue
         text = decode_text(content).decode("utf-8", "surrogatepass")
-        edits, _ = vault.find_placeholders(text)
+        edits, _ = placeholders.find_placeholders(text)
         if edits:
             is_json = literal.name == b"arguments" and text.lstrip()[:1] in ("{", "[")
-            if vault.delicate:
+            if placeholders.delicate:
                 edits = list(
                     escape_edits(text, edits, JsonDepthTracker(), least=1 if is_json else 0)
                 )

@@ -41,7 +41,7 @@ class Restorer:
 
     def __init__(self, dialect: ChannelDialect, secrets: Mapping[str, str]) -> None:
         self._find_texts = TELLING[dialect]
-        self._vault = PlaceholderMap(secrets)
+        self._placeholders = PlaceholderMap(secrets)
         self._texts: dict[Slot, _Text] = {}
         self._frames: deque[_Frame] = deque()
         self._size = 0
@@ -89,7 +89,7 @@ class Restorer:
 
         Texts are followed from their beginning where a secret's form may depend on that.
         """
-        return not (self._frames or self._vault.delicate or _SUSPECT.search(raw))
+        return not (self._frames or self._placeholders.delicate or _SUSPECT.search(raw))
 
     def _read_event(self, frame: "_Frame") -> None:
         begin = _DATA.search(frame.raw)
@@ -125,11 +125,11 @@ class Restorer:
             skipped.add(start)
             text = self._texts.get(piece.slot)
             if text is None:
-                text = self._texts[piece.slot] = _Text(self._vault, piece.is_json)
+                text = self._texts[piece.slot] = _Text(self._placeholders, piece.is_json)
             text.add(frame, at + start, at + end)
         frame.splices += [
             ByteEdit(at + splice.start, at + splice.end, splice.data)
-            for splice in (restore_in_json(self._vault, raw, skipped) if may_hold(raw) else ())
+            for splice in (restore_in_json(self._placeholders, raw, skipped) if may_hold(raw) else ())
         ]
         for slot in list(self._texts):
             if texts.all_ended or slot[0] in texts.ended:
@@ -182,8 +182,8 @@ class _Piece:
 class _Text:
     """A text that comes in pieces."""
 
-    def __init__(self, vault: PlaceholderMap, is_json: bool) -> None:
-        self._vault = vault
+    def __init__(self, placeholders: PlaceholderMap, is_json: bool) -> None:
+        self._placeholders = placeholders
         self._is_json = is_json
         self._pieces: list[_Piece] = []
         self._from = 0
@@ -195,7 +195,7 @@ class _Text:
         """Add the next piece; earlier ones are settled once it is clear what they contain."""
         self._pieces.append(_Piece(frame, start, end))
         text = "".join(piece.text for piece in self._pieces)[self._from :]
-        edits, held = self._vault.find_placeholders(text, to_the_end=False)
+        edits, held = self._placeholders.find_placeholders(text, to_the_end=False)
         for edit in self._escape_edits(text[:held], edits):
             self._apply(edit)
         held += self._from
@@ -213,7 +213,7 @@ class _Text:
 
     def _escape_edits(self, text: str, edits: list[TextEdit]) -> Iterable[TextEdit]:
         """Return the edits as they are made in such a text."""
-        if not self._vault.delicate:
+        if not self._placeholders.delicate:
             return edits
         return escape_edits(text, edits, self._before, least=1 if self._is_json else 0)
 
