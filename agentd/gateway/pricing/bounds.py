@@ -112,11 +112,11 @@ def compute_upper_bound(pricing: Pricing, input_tokens: int, output_tokens: int)
     if prices is None:
         return Decimal(0)
     bound = Decimal(0)
-    for above, dearest, dearest_out in _find_highest_rates(prices):
+    for above, input_rate, output_rate in _find_highest_rates(prices):
         if input_tokens > above:
             into, out = (
-                _UP.multiply(dearest, input_tokens),
-                _UP.multiply(dearest_out, output_tokens),
+                _UP.multiply(input_rate, input_tokens),
+                _UP.multiply(output_rate, output_tokens),
             )
             bound = max(bound, _UP.add(into, out))
     return bound
@@ -134,9 +134,9 @@ def compute_worst_case_usage(
     into = known.total_input or input_tokens
     rates = pricing.prices.get_rates(into) if pricing.prices else None
     if not known.total_input:
-        bucket = _find_dearest_bucket(rates, _INPUT)
+        bucket = _find_most_expensive_bucket(rates, _INPUT)
         known = structs.replace(known, **{bucket: getattr(known, bucket) + input_tokens})
-    bucket = _find_dearest_bucket(rates, _OUTPUT)
+    bucket = _find_most_expensive_bucket(rates, _OUTPUT)
     unseen = max(output_tokens - known.total_output, 0)
     return structs.replace(known, **{bucket: getattr(known, bucket) + unseen})
 
@@ -212,5 +212,5 @@ def _get_rate_per_token(rates: Rates, buckets: tuple[str, ...]) -> Decimal:
 
 
 @lru_cache(1024)
-def _find_dearest_bucket(rates: Rates | None, buckets: tuple[str, ...]) -> str:
+def _find_most_expensive_bucket(rates: Rates | None, buckets: tuple[str, ...]) -> str:
     return max(buckets, key=lambda bucket: rates.get_rate(bucket)[0]) if rates else buckets[0]

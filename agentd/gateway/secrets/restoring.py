@@ -127,10 +127,8 @@ class Restorer:
             if text is None:
                 text = self._texts[piece.slot] = _Text(self._placeholders, piece.is_json)
             text.add(frame, at + start, at + end)
-        frame.splices += [
-            ByteEdit(at + splice.start, at + splice.end, splice.data)
-            for splice in (restore_in_json(self._placeholders, raw, skipped) if may_hold(raw) else ())
-        ]
+        edits = restore_in_json(self._placeholders, raw, skipped) if may_hold(raw) else ()
+        frame.splices += [ByteEdit(at + edit.start, at + edit.end, edit.data) for edit in edits]
         for slot in list(self._texts):
             if texts.all_ended or slot[0] in texts.ended:
                 self._texts.pop(slot).settle()

@@ -129,7 +129,7 @@ class PushService:
         try:
             self._content = await asyncio.to_thread(self._store.load)
         except AgentdError as error:
-            log.error("nobody is notified while agentd is closed: %s", error.message)
+            log.error("push notifications cannot be sent: %s", error.message)
         self._unsubscribe = bus.subscribe(self._on_event)
         if self._logins.is_complete:
             known = self._content.subscriptions
