@@ -38,13 +38,19 @@ PARTS: tuple[Callable[[Subcommands], None], ...] = (
 )
 """Each registers its commands below ``agentd proxy``."""
 
+NEED_DAEMON = """\
+batch, changes, reprice, alert, import and channel state ask the running daemon, with the management
+key. All others also work while no daemon runs.
+"""
+
 
 def add_parser(commands: Subcommands) -> None:
     """Register the command with argparse."""
     parser = commands.add_parser(
         "proxy",
         help="manage the model gateway: access keys, budgets, channels, models, spending",
-        description="Manage the model gateway, whether or not the daemon runs.",
+        description="Manage the model gateway.",
+        epilog=NEED_DAEMON,
     )
     parts = parser.add_subparsers(title="parts", metavar="PART", required=True)
     for add in PARTS:

@@ -18,7 +18,8 @@ examples:
   agentd proxy changes undo 17 --dry-run     whether it can be undone; without --dry-run it is
 
 Changes by the API and the browser, and those of commands that are given the management key, are in
-this journal. What a person or another command edits in the files is not.
+this journal. What a person or another command edits in the files is not. The running daemon reads
+and undoes them for the holder of the management key.
 """
 
 BATCH_EXAMPLES = """\
@@ -27,6 +28,8 @@ examples:
   agentd proxy batch disable channels openai azure
                                              all or none, as one change that is undone as one
   agentd proxy batch delete keys old-laptop old-phone
+
+The running daemon does this for the holder of the management key.
 """
 
 REPRICE_EXAMPLES = """\
@@ -36,7 +39,8 @@ examples:
   agentd proxy reprice apply --from 2026-01-01 --to 2026-01-31 --prices catalogue
                                              by the catalogue's prices of each request's day
 
-The first cost of each request is kept. At most 92 days at once; days are UTC.
+The first cost of each request is kept. At most 92 days at once; days are UTC. The running daemon
+does this for the holder of the management key.
 """
 
 

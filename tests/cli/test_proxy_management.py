@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,6 +24,31 @@ __all__ = ["setup", "start_gateway", "supplier"]
 @pytest.fixture
 def daemon(start_gateway: Callable[..., Serving]) -> Serving:
     return start_gateway(environ={"PROXY_APP_HASH": HASH})
+
+
+def list_commands(words: list[str], capsys: pytest.CaptureFixture[str]) -> Iterator[list[str]]:
+    """Yield each command below one whose help lists some, and else itself, if it takes the key."""
+    assert main([*words, "--help"]) == 0
+    told = capsys.readouterr().out
+    below = re.findall(r"^    ([a-z-]+) ", told, re.MULTILINE)
+    for name in below:
+        yield from list_commands([*words, name], capsys)
+    if not below and "file with the management key" in told:
+        yield words[1:]
+
+
+def test_the_help_names_each_command_that_needs_the_daemon(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    needing = list(list_commands(["proxy"], capsys))
+    main(["proxy", "--help"])
+    [named] = re.findall(r"^(.*) ask the running daemon", capsys.readouterr().out, re.MULTILINE)
+    groups = [name.split() for name in re.split(", | and ", named)]
+    assert all(any(words[: len(one)] == one for one in groups) for words in needing)
+    for group in groups:
+        below = list(list_commands(["proxy", *group], capsys))
+        assert below
+        assert all(words in needing for words in below)
 
 
 @pytest.fixture

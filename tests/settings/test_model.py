@@ -1,5 +1,9 @@
 """The nearest source wins; what is no hash of a key is refused at start with a reason."""
 
+import re
+from typing import Any
+
+import msgspec
 import pytest
 
 from agentd.auth.password import make_decoy_hash
@@ -13,9 +17,12 @@ from agentd.settings.model import (
     iter_documented,
     resolve_settings,
 )
+from agentd.settings.status import RESTART
+from tests.support.paths import REPOSITORY
 
 SOURCES = ("options", "environ", "dotenv", "file")
 HASH = "0123456789abcdef" * 4
+README = (REPOSITORY / "config" / "README.md").read_text()
 
 
 def resolve(options=None, environ=None, dotenv=None, file=None) -> Settings:
@@ -134,6 +141,21 @@ def test_half_an_administrator_is_refused_at_start_and_no_password_reported(name
     with pytest.raises(ConfigError, match=result) as caught:
         resolve(environ=environ)
     assert not kept or kept not in caught.value.message
+
+
+def test_the_readme_shows_each_setting_with_its_default_and_what_it_does():
+    table = README.split("| setting | default | what it does |\n")[1].split("\n\n")[0]
+    rows = re.findall(r"^\| `(\w+)` \| `(.*)` \| (.*) \|$", table, re.MULTILINE)
+    shown = {name: (msgspec.yaml.decode(default, type=Any), said) for name, default, said in rows}
+    assert shown == {
+        name: (list(default) if isinstance(default, tuple) else default, said)
+        for name, default, said in iter_documented()
+    }
+
+
+def test_the_readme_names_the_settings_that_wait_for_the_next_start():
+    [listed] = re.findall(r"Only these wait for the next start:([^.]*)\.", README)
+    assert set(re.findall(r"`(\w+)`", listed)) == RESTART
 
 
 def test_every_setting_is_documented():

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentd.gateway.ledger.rollups import WIDTHS, cover_days, iter_rollups
+from tests.support.paths import REPOSITORY
 
 DAYS = st.dates(date(2020, 1, 1), date(2030, 1, 1))
 COUNTS = st.integers(0, 500)
@@ -54,3 +55,9 @@ def test_the_wrong_way_round_there_is_none(first, count):
     last = (first - timedelta(count + 1)).isoformat()
     assert list(cover_days(first.isoformat(), last)) == []
     assert list(iter_rollups(first.isoformat(), last)) == []
+
+
+def test_the_readme_of_the_state_folder_names_each_width():
+    readme = " ".join((REPOSITORY / "state" / "README.md").read_text().split())
+    *narrower, widest = sorted(WIDTHS)
+    assert f"{', '.join(map(str, narrower))} or {widest} closed days" in readme
