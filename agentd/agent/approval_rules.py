@@ -3,7 +3,7 @@
 In this order: what nobody may allow; the first rule of the settings that matches; what the
 settings of an MCP server allow; what a person allowed for the whole chat; then the mode. Reading
 and writing inside the workspace need no approval unless a rule says otherwise; for everything else
-``ask`` asks, ``auto`` allows and ``deny`` denies. Protected paths (``agent.protected_paths``) are
+``ask`` asks, ``auto`` allows and ``deny`` denies. Protected paths (``system.protected_paths``) are
 asked about in ``auto``, too.
 
 A rule that denies or asks is matched against each command of a line. It sees only the text, not

@@ -195,7 +195,7 @@ class Question(Struct, frozen=True):
     reason: str = ""
     """Why the engine wants it, in its own words; may be empty."""
     protected: str = ""
-    """Why the path is protected (``agent.protected_paths``): then no mode allows it unasked."""
+    """Why the path is protected (``system.protected_paths``): then no mode allows it unasked."""
     refusal: str = ""
     """Why it cannot be approved; empty if it can."""
     diff: str = ""

@@ -212,7 +212,7 @@ def _load_at_start(layout: Layout, chat_id: int, *, repair: bool) -> Chat | None
 
 
 def _try_load(layout: Layout, chat_id: int, *, repair: bool) -> Chat | None:
-    """Load a chat as ``_look_into`` does; raises ``OSError``."""
+    """Load a chat as ``_load_at_start`` does; raises ``OSError``."""
     if repair:
         _remove_temporary_files(layout.get_chat_folder(chat_id))
     try:

@@ -65,7 +65,7 @@ MAX_ENCODED, MAX_ENCODED_BYTES = 4096, 2 * 1024 * 1024
 PromptId = Annotated[int, Meta(ge=0, le=MAX_ID)]
 Text = Annotated[
     str,
-    Meta(  # only described here: ``checked_text`` rules it, and says which element is wrong
+    Meta(  # only described here: ``validate_text`` rules it, and says which element is wrong
         extra_json_schema={
             "minLength": 1,
             "maxLength": MAX_PROMPT_BYTES,

@@ -136,7 +136,7 @@ class TurnRecorder:
     ) -> None:
         """Add a message of the running turn.
 
-        ``tool_use`` is the number of the tool use (``begin_tool``) whose outcome it has.
+        ``tool_use`` is the number of the tool use (``record_tool_start``) whose outcome it has.
         """
         chat = await self._chats.open(chat_id)
         at = self._chats.get_next_timestamp(chat)

@@ -1,6 +1,6 @@
 """Kill programs that outlive their turn, or the daemon that started them.
 
-Every program is started with a tag in its environment (``process.TURN_VARIABLE``): the state
+Every program is started with a tag in its environment (``process.MARK``): the state
 folder's generation, the chat and the turn, separated by dots. Its children inherit the tag, even
 when they leave the process group and session or the daemon was killed. So all processes of a turn,
 or of a daemon, can be found in ``/proc``. A process that cleared its environment is found by the

@@ -24,7 +24,7 @@ MARK = "AGENTD_TURN"
 """The variable with the turn and daemon a program was started for (see ``orphans``)."""
 
 DAEMON = "AGENTD_DAEMON"
-"""The variable with the process that started a program (``process_identity.format_identity``)."""
+"""The variable with the process that started a program (``process_identity.name_of``)."""
 
 INHERITED_VARIABLES = frozenset(
     (

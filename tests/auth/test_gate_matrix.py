@@ -116,7 +116,7 @@ ROUTES = [
     for route in EVERY
     if route.section != "6" and route.method != "OPTIONS" and route.group not in BY_OTHER_KEYS
 ]
-"""Routes that answer at once; the live ones are tried in ``live`` and ``test_event_stream``."""
+"""Routes that answer at once; the live ones are tried in ``tests.live``."""
 NAMES = [f"{route.method} {route.path}" for route in ROUTES]
 GUARDED = [route for route in EVERY if route.group not in (RouteGroup.PUBLIC, *BY_OTHER_KEYS)]
 NOWHERE = ["/api", "/api/", "/api/x", "/api/remote", "/api/remote/x", "/api/chats/", "/api/git/x"]

@@ -46,13 +46,13 @@ class RequestSummary(Struct, frozen=True):
     wants_usage: bool = True
     """True if a stream should report its usage (``stream_options.include_usage``)."""
     tool_namespaces: frozenset[str] = frozenset()
-    """The groups of tools that the caller has (Responses); see ``callers.groups``."""
+    """The groups of the caller's tools (Responses); see ``openai_responses.tool_namespaces``."""
     freeform_tools: frozenset[str] = frozenset()
-    """The tools whose input is bare text (OpenAI's dialects); see ``dialects.freeform``."""
+    """The tools whose input is bare text (OpenAI's dialects); see ``dialects.custom_tools``."""
     stores_reply: bool = False
-    """True if later requests may refer to the reply's items (Responses); see ``references``."""
+    """True if later requests may refer to its items (Responses); see ``item_references``."""
     service_tier: str = ""
-    """The kind of service that is asked for; empty: the usual one. See ``callers.extras``."""
+    """The kind of service that is asked for; empty: the usual one (``dialects.service_tier``)."""
     uses_paid_tools: bool = False
     """True if tools are on offer that the supplier runs itself, for a fee."""
     has_audio: bool = False

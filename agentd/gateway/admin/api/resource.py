@@ -55,7 +55,7 @@ class ResourceEndpoints(ABC, Generic[E]):
     """The endpoints of one kind of resource; a subclass says how one is shown and made.
 
     ``problems`` returns why the resources' file, or a part of it, is not in force.
-    ``route_builders.resource_routes`` makes their routes.
+    ``route_builders.build_resource_routes`` makes their routes.
     """
 
     types: ClassVar[ResourceTypes]
