@@ -18,13 +18,13 @@ from typing import Any, Protocol, TypeVar, cast
 from msgspec import Struct
 
 from agentd.core.errors import Unavailable
-from agentd.system.process_identity import name_of
+from agentd.system.process_identity import format_identity
 
 MARK = "AGENTD_TURN"
 """The variable with the turn and daemon a program was started for (see ``orphans``)."""
 
 DAEMON = "AGENTD_DAEMON"
-"""The variable with the process that started a program (``process_identity.name_of``)."""
+"""The variable with the process that started a program (``process_identity.format_identity``)."""
 
 INHERITED_VARIABLES = frozenset(
     (
@@ -78,7 +78,7 @@ def build_environment(**more: str) -> dict[str, str]:
         for name, value in os.environ.items()
         if name in INHERITED_VARIABLES or name.startswith("LC_")
     }
-    return inherited | {DAEMON: name_of(os.getpid())} | more
+    return inherited | {DAEMON: format_identity(os.getpid())} | more
 
 
 async def run(

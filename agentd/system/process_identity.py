@@ -38,7 +38,7 @@ _STARTED = 19
 """Index of the start time in ``/proc/PID/stat``, counted after the name."""
 
 
-def boot() -> str:
+def read_boot_id() -> str:
     """Return the boot id of the machine; raise ``OSError`` where it is not available."""
     with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
         return file.read().strip()
@@ -48,10 +48,10 @@ def read_identity(pid: int) -> Process:
     """Return the identity of the process with this pid; raise ``OSError`` if there is none."""
     with open(f"/proc/{pid}/stat", "rb") as file:
         fields = file.read().rpartition(b")")[2].split()
-    return Process(pid, int(fields[_STARTED]), boot())
+    return Process(pid, int(fields[_STARTED]), read_boot_id())
 
 
-def name_of(pid: int) -> str:
+def format_identity(pid: int) -> str:
     """Return the identity of the process with this pid as text; empty where not available."""
     try:
         process = read_identity(pid)
@@ -77,7 +77,7 @@ def open_pidfd(process: Process) -> int | None:
 
 
 def is_running(name: str) -> bool:
-    """Return whether the process that ``name_of`` named has not ended."""
+    """Return whether the process that ``format_identity`` named has not ended."""
     found = _NAME.fullmatch(name)
     handle = open_pidfd(Process(int(found[1]), int(found[2]), found[3])) if found else None
     if handle is None:

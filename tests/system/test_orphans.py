@@ -15,7 +15,7 @@ from agentd.system import orphans
 from agentd.system.limit_mark import mark_command_line, mark_process
 from agentd.system.orphans import kill_orphans_now
 from agentd.system.process import DAEMON, MARK, build_environment
-from agentd.system.process_identity import is_running, name_of
+from agentd.system.process_identity import format_identity, is_running
 from tests.support.waiting import is_gone, until, wait_until_gone
 
 SLEEP = "import time; time.sleep(60)"
@@ -73,7 +73,7 @@ def test_of_a_generation_only_what_no_living_daemon_started_is_left_behind(gener
     """A copy of the folder bears the same generation: its daemon ends nothing of the other's."""
     other, killed = start_marked(None), start_marked(None)
     started += [other, killed]
-    names = [name_of(one.pid) for one in (other, killed)]
+    names = [format_identity(one.pid) for one in (other, killed)]
     names += [names[0].replace(".", ".9", 1), "", "x", "0.0.", "99999999999999999999.1.x"]
     of_each = [start_marked(f"{generation}.1.2", **{DAEMON: name}) for name in names]
     started += of_each
@@ -87,8 +87,8 @@ def test_of_a_generation_only_what_no_living_daemon_started_is_left_behind(gener
 
 
 def test_a_program_is_shown_who_started_it():
-    assert build_environment()[DAEMON] == name_of(os.getpid())
-    assert name_of(2**22 + 1) == ""
+    assert build_environment()[DAEMON] == format_identity(os.getpid())
+    assert format_identity(2**22 + 1) == ""
 
 
 def test_what_a_killed_daemon_left_is_found_also_what_fled(generation, tmp_path, started):
