@@ -15,11 +15,17 @@ DELETED = "The chat was deleted."
 CLOSED = "The session was closed; the prompt stays in the chat."
 NOT_SENT = "The session was closed before the prompt was sent."
 _STOP_REASONS = (
-    ("max_tokens", re.compile("output limit|max_tokens|maximum length", re.I)),
-    ("max_turn_requests", re.compile("limit of requests|steps|turn_steps", re.I)),
-    ("refusal", re.compile("refused to continue|refusal", re.I)),
+    ("max_tokens", re.compile("reached the model's output limit")),
+    (
+        "max_turn_requests",
+        re.compile(r"reached (its limit of (requests|\d+ steps)|the number of steps)"),
+    ),
+    ("refusal", re.compile("refused to continue")),
 )
-"""The protocol's words for ends of turns that agentd reports as failures."""
+"""The protocol's words for ends of turns that agentd reports as failures, by our engines' texts.
+
+Words of a supplier's error, such as ``max_tokens``, do not make it the end of a turn.
+"""
 
 
 @dataclass(eq=False)
