@@ -25,7 +25,7 @@ from agentd.core.errors import (
     Unauthorized,
     Unavailable,
 )
-from agentd.core.redaction import scrub
+from agentd.core.redaction import mask_values, scrub
 from agentd.system.installed import get_install_command
 
 if TYPE_CHECKING:
@@ -186,7 +186,7 @@ class Telegram:
         return converted
 
     def _redact(self, text: str) -> str:
-        return scrub(text.replace(self._token, "***"))[:300]
+        return scrub(mask_values(text, (self._token,)))[:300]
 
 
 def _is_revoked(error: Any) -> bool:

@@ -5,6 +5,7 @@ The one place that knows what a secret looks like.
 
 import re
 import unicodedata
+from collections.abc import Iterable
 
 _SECRETS = (
     (re.compile(r"(?i)\b(api_?key|access_token|token|password)=[^&\s\"']+"), r"\1=***"),
@@ -20,6 +21,9 @@ _SECRETS = (
 _MAY_HOLD_SECRET = re.compile(r"[=:]|%3[Aa]|agent_|\bsk-|[Bb]earer\s|[0-9a-f]{64}")
 """A cheap pattern that occurs in every secret matched above."""
 
+_SHORTEST_PART = 4
+"""The fewest characters of a secret's beginning that are masked at the end of a text."""
+
 
 def scrub(text: str) -> str:
     """Return the text with keys, tokens and their hashes replaced."""
@@ -27,6 +31,27 @@ def scrub(text: str) -> str:
         return text
     for pattern, instead in _SECRETS:
         text = pattern.sub(instead, text)
+    return text
+
+
+def mask_values(text: str, secrets: Iterable[str], *, may_be_cut: bool = False) -> str:
+    """Return what others wrote without these secrets; empty ones are ignored.
+
+    Of a text that ``may_be_cut``, perhaps within a secret, the beginning of one at its end is
+    masked, too.
+    """
+    for secret in sorted(filter(None, secrets), key=len, reverse=True):
+        text = text.replace(secret, "***")
+        if may_be_cut:
+            text = _mask_part_at_end(text, secret)
+    return text
+
+
+def _mask_part_at_end(text: str, secret: str) -> str:
+    body = text.removesuffix("…")
+    for size in range(min(len(secret), len(body)), _SHORTEST_PART - 1, -1):
+        if body.endswith(secret[:size]):
+            return f"{body[:-size]}***{text[len(body) :]}"
     return text
 
 

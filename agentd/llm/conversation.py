@@ -9,8 +9,8 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct, structs
 
+from agentd.core.redaction import mask_values
 from agentd.llm.price import NO_USAGE, Usage
-from agentd.llm.sent_secrets import mask_sent_secrets
 
 DialectName: TypeAlias = Literal["openai-chat", "openai-responses", "anthropic", "gemini"]
 
@@ -324,7 +324,7 @@ class SupplierError(Struct, frozen=True):
 
     def mask(self, secrets: Iterable[str]) -> "SupplierError":
         """Return the same error without these secrets, in case the supplier repeated one."""
-        masked = mask_sent_secrets(self.message, secrets)
+        masked = mask_values(self.message, secrets, may_be_cut=True)
         return self if masked == self.message else structs.replace(self, message=masked)
 
 

@@ -9,6 +9,7 @@ from typing import Annotated, Literal, TypeAlias
 import msgspec
 from msgspec import Meta, Struct, structs
 
+from agentd.core.redaction import mask_values
 from agentd.core.secret_text import MASK, is_reference
 from agentd.llm.upstream.header_rules import find_header_problem
 
@@ -140,12 +141,11 @@ class ReadyServer(Struct, frozen=True):
 
         The shortest ones, such as ``1`` or ``on``, are no secrets, and would be found everywhere.
         """
-        for value in (*self.env.values(), *self.headers.values()):
-            token = value.rpartition(" ")[2]
-            for secret, shortest in ((value, _SHORTEST_HIDDEN), (token, _SHORTEST_TOKEN)):
-                if len(secret) >= shortest:
-                    text = text.replace(secret, "***")
-        return text
+        values = (*self.env.values(), *self.headers.values())
+        tokens = (value.rpartition(" ")[2] for value in values)
+        secrets = [value for value in values if len(value) >= _SHORTEST_HIDDEN]
+        secrets += [token for token in tokens if len(token) >= _SHORTEST_TOKEN]
+        return mask_values(text, secrets)
 
     def __repr__(self) -> str:
         """Return a representation without secrets, for logs and tracebacks."""

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, NamedTuple, TypeAlias
 from msgspec import Meta, Struct
 
 from agentd.core.clock import Timestamp
-from agentd.core.redaction import escape_unprintable, scrub
+from agentd.core.redaction import escape_unprintable, mask_values, scrub
 from agentd.core.secret_text import SecretText
 
 AlertKind: TypeAlias = Literal[
@@ -157,6 +157,4 @@ def clean_text(text: str) -> str:
 
 def hide_values(text: str, secrets: Iterable[str]) -> str:
     """Return text as ``clean_text``, also without these values."""
-    for secret in sorted(filter(None, secrets), key=len, reverse=True):
-        text = text.replace(secret, "***")
-    return clean_text(text)
+    return clean_text(mask_values(text, secrets))

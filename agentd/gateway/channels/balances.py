@@ -8,9 +8,10 @@ from msgspec import Struct, structs
 
 from agentd.core.clock import Clock, Timestamp
 from agentd.core.errors import AgentdError, BadRequest, Forbidden, TooLarge, Unavailable
-from agentd.core.redaction import escape_unprintable, scrub
+from agentd.core.redaction import escape_unprintable, mask_values, scrub
 from agentd.gateway.channels.balance_sources import find_source, get_base_url, read_balance
 from agentd.gateway.channels.check import Reach
+from agentd.gateway.channels.masking import list_sent_secrets
 from agentd.gateway.channels.model import BalanceSource, Channel
 from agentd.llm.upstream.protocol import Timeouts, UpstreamRequest, merge_headers
 
@@ -105,7 +106,7 @@ async def _read_key(
     except TooLarge:
         return structs.replace(known, error="its answer is too long for a balance")
     except AgentdError as error:
-        reason = error.message.replace(key, "***") if key else error.message
+        reason = mask_values(error.message, list_sent_secrets(channel, key))
         shown = escape_unprintable(scrub(reason))[:_MAX_ERROR_CHARS]
         return structs.replace(known, error=shown)
     return KeyBalance(

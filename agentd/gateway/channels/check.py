@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 from urllib.parse import urlsplit
 
 from agentd.core.errors import AgentdError, NotFound, SupplierUnreachable, Unavailable
-from agentd.core.redaction import escape_unprintable, scrub
+from agentd.core.redaction import escape_unprintable, mask_values, scrub
 from agentd.gateway.admin.check import (
     SECONDS,
     CheckReport,
@@ -28,7 +28,6 @@ from agentd.llm.dialects.dialect import DIALECTS, join_url
 from agentd.llm.dialects.openai_chat.strict_suppliers import adapt_to_supplier
 from agentd.llm.dialects.supplier_errors import parse_error_response
 from agentd.llm.price import NO_USAGE
-from agentd.llm.sent_secrets import mask_sent_secrets
 from agentd.llm.upstream.client import HttpUpstream
 from agentd.llm.upstream.dial import resolve_host
 from agentd.llm.upstream.models_list import fetch_models
@@ -107,7 +106,8 @@ class _CheckRun:
     def add_step(self, state: Literal["passed", "failed", "skipped"], detail: str = "") -> None:
         """Add the result of the current step."""
         ms = 0.0 if state == "skipped" else (time.perf_counter() - self._began) * 1000
-        shown = mask_sent_secrets(detail, list_sent_secrets(self._channel, self._key))
+        secrets = list_sent_secrets(self._channel, self._key)
+        shown = mask_values(detail, secrets, may_be_cut=True)
         shown = f"{self._field}: {shown}" if self._field else shown
         self.steps.append(
             CheckStep(

@@ -3,8 +3,9 @@
 import asyncio
 
 from agentd.core.errors import AgentdError, Unavailable
-from agentd.core.redaction import escape_unprintable, scrub
+from agentd.core.redaction import escape_unprintable, mask_values, scrub
 from agentd.gateway.channels.check import Reach
+from agentd.gateway.channels.masking import list_sent_secrets
 from agentd.gateway.channels.model import Channel
 from agentd.llm.upstream.models_list import OfferedModels, fetch_offered_models
 
@@ -29,7 +30,7 @@ async def list_offered_models(reach: Reach, channel: Channel) -> OfferedModels:
     except TimeoutError as error:
         raise _make_error(channel, f"it takes longer than {SECONDS:g} s") from error
     except AgentdError as error:
-        reason = error.message.replace(key, "***") if key else error.message
+        reason = mask_values(error.message, list_sent_secrets(channel, key))
         raise _make_error(channel, reason) from error
 
 

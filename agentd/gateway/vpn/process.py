@@ -10,7 +10,7 @@ import msgspec
 
 from agentd.core.errors import Unavailable
 from agentd.core.ids import generate_session_token
-from agentd.core.redaction import escape_unprintable
+from agentd.core.redaction import escape_unprintable, mask_values
 from agentd.gateway.vpn.engines import VpnProgram
 from agentd.gateway.vpn.local import LocalProxy
 from agentd.gateway.vpn.server import Server, list_secrets
@@ -89,8 +89,7 @@ class VpnEngine:
     def get_last_output(self) -> str:
         """Return the end of the program's output on one line, without secrets."""
         tail = bytes(self._output.tail).decode("utf-8", "replace")
-        for one in self._hidden:
-            tail = tail.replace(one, "***")
+        tail = mask_values(tail, self._hidden)
         return escape_unprintable(" ".join(tail.split()))[-_MAX_SHOWN:] or "no output"
 
     async def end(self) -> None:

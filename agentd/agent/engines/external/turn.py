@@ -41,7 +41,7 @@ from agentd.agent.engines.external.conversation import (
 )
 from agentd.agent.text import sanitize
 from agentd.core.errors import AgentdError, Unavailable
-from agentd.core.redaction import scrub
+from agentd.core.redaction import mask_values, scrub
 from agentd.system.dialogue import Graces, Program, open_secret_memfd
 from agentd.system.limit_mark import mark_process
 from agentd.system.lines import LONGEST_LINE, Lines
@@ -400,8 +400,7 @@ def _mask_secrets(words: str, launch: ProgramLaunch) -> str:
         for name, value in launch.environment.items()
         if any(part in name.upper() for part in _SECRET_NAMES)
     ]
-    for secret in filter(None, (launch.secret, *named)):
-        words = words.replace(secret, "***")
+    words = mask_values(words, (launch.secret, *named))
     return sanitize(scrub("\n".join(map(_shorten_line, words.splitlines())))[-MAX_LAST_WORDS:])
 
 

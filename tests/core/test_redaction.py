@@ -1,0 +1,32 @@
+"""Secrets that are known are taken out of what others wrote."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentd.core.redaction import mask_values
+
+SECRET = "sk-0123456789abcdef"
+TEXT = st.text("xyz …", max_size=30)
+
+
+@given(before=TEXT, after=TEXT, cut=st.integers(4, len(SECRET)))
+def test_no_secret_remains_and_no_beginning_of_one_where_a_text_may_be_cut(
+    before: str, after: str, cut: int
+) -> None:
+    whole = mask_values(f"{before}{SECRET}{after}", (SECRET,))
+    assert whole == f"{before}***{after}"
+    for end in ("", "…"):
+        text = f"{before}{SECRET[:cut]}{end}"
+        assert mask_values(text, (SECRET,), may_be_cut=True) == f"{before}***{end}"
+        if cut < len(SECRET):
+            assert mask_values(text, (SECRET,)) == text
+
+
+@given(TEXT)
+def test_other_text_stays(text: str) -> None:
+    assert mask_values(text, (SECRET, ""), may_be_cut=True) == text
+    assert mask_values(text, ()) == text
+
+
+def test_a_longer_secret_is_found_before_one_within_it() -> None:
+    assert mask_values("it is Bearer abcdef", ("abcdef", "Bearer abcdef")) == "it is ***"
