@@ -29,6 +29,8 @@ LARGEST_REPLY = 16 * 2**20
 EXPIRED = "its session has ended"
 """Why a connection is closed whose server does not know its session any more."""
 _TIMEOUTS = Timeouts(connect=10.0, head=3600.0, idle=3600.0, total=24 * 3600.0)
+TAKEN_SECONDS = 30.0
+"""For the server to say that it took what it does not answer: notifications, and our answers."""
 _SHORT = Timeouts(connect=5.0, head=5.0, idle=5.0, total=5.0)
 _LONGEST_REASON = 300
 _MOST_FAILURES = 3
@@ -106,7 +108,8 @@ class HttpTransport:
     async def send(self, message: bytes, request: RpcId | None = None) -> None:
         """Post a message; a request in the background, with all that comes back."""
         if request is None:
-            (await self._post(message)).close()
+            short = Timeouts(head=TAKEN_SECONDS, idle=TAKEN_SECONDS, total=2 * TAKEN_SECONDS)
+            (await self._post(message, short)).close()
         else:
             self._exchanges[request] = self._tasks.start(self._exchange(message, request))
 
@@ -168,10 +171,10 @@ class HttpTransport:
             self._on_closed(EXPIRED)
         raise Unavailable(f"The MCP server {self._server.name} answers status {status}. {text}")
 
-    async def _post(self, message: bytes) -> HttpResponse:
+    async def _post(self, message: bytes, timeouts: Timeouts = _TIMEOUTS) -> HttpResponse:
         """Return the response to a message that was taken; else raise ``Unavailable``."""
         try:
-            response = await self._upstream.open(self._build_request("POST", message))
+            response = await self._upstream.open(self._build_request("POST", message, timeouts))
         except SupplierUnreachable as error:
             raise Unavailable(self._explain(error)) from error
         try:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from agentd.agent.mcp_servers import http
 from agentd.agent.mcp_servers.connection import McpConnection
 from agentd.agent.mcp_servers.messages import JsonMap
 from agentd.agent.mcp_servers.model import ReadyServer
@@ -51,8 +52,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         message = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        method, number = message["method"], message.get("id")
-        if method == "initialize":
+        method, number = message.get("method"), message.get("id")
+        if method in self.server.ignored:
+            self.server.over.wait(PATIENCE)
+        elif method == "initialize":
             self.server.sessions += 1
             revision = message["params"]["protocolVersion"]
             self._reply(number, {"protocolVersion": revision, "capabilities": {"tools": {}}})
@@ -102,6 +105,8 @@ class _Server(ThreadingHTTPServer):
         """What comes after an event; after none: what the server says unasked."""
         self.missing = 0
         """The bytes that are promised and do not come: the stream breaks off."""
+        self.ignored: list[str | None] = []
+        """The methods of messages that it leaves without a response; None: our answers."""
         self.asked_for: list[str] = []
         self.sessions = self.number = 0
         self.over = Event()
@@ -169,6 +174,20 @@ def test_a_stream_that_cannot_be_read_on_is_told_at_once_and_only_its_call_fails
 def test_what_is_no_answer_is_told_at_once(server: _Server, kind: str) -> None:
     server.pieces = [(kind, "<h1>Welcome</h1>")]
     with pytest.raises(Unavailable, match=rf"by the protocol \({kind}\): is its url right"):
+        talk(server, pick)
+
+
+QUESTION: JsonMap = {"id": "q", "method": "elicitation/create", "params": {"message": "Milk?"}}
+
+
+@pytest.mark.parametrize("ignored", ["notifications/initialized", None])
+def test_a_server_that_never_says_that_it_took_a_message_is_given_up(
+    server: _Server, monkeypatch: pytest.MonkeyPatch, ignored: str | None
+) -> None:
+    monkeypatch.setattr(http, "TAKEN_SECONDS", 0.1)
+    server.ignored, server.missing = [ignored], 1_000  # what is missing comes never
+    server.pieces = [(EVENTS, write_event(QUESTION) + ": hold\n\n")]
+    with pytest.raises(Unavailable, match=r"tea cannot be reached: .*nothing came for 0.1 s"):
         talk(server, pick)
 
 
