@@ -80,6 +80,7 @@ class McpToolset:
         self._tools: dict[str, tuple[str, RemoteTool]] = {}
         """The server and the tool, by the name that the model uses."""
         self._restarted: set[str] = set()
+        self._restarting = asyncio.Lock()
         self._asking = asyncio.Lock()
 
     async def open(self) -> None:
@@ -179,10 +180,14 @@ class McpToolset:
             raise NotFound(f"There is no MCP server {name[:100]}{near}")
         if connection.closed == WITHDRAWN:
             raise Forbidden(f"The MCP server {name}: {WITHDRAWN}.")
-        if connection.closed and name not in self._restarted:
-            self._restarted.add(name)
-            return await self._connect(name)
-        return connection
+        if not connection.closed:
+            return connection
+        async with self._restarting:  # calls of the same moment wait for the one that restarts it
+            connection = self._connections[name]
+            if connection.closed and name not in self._restarted:
+                self._restarted.add(name)
+                connection = await self._connect(name)
+            return connection
 
     def _collect(self) -> None:
         self._tools = {}

@@ -179,6 +179,29 @@ def test_a_server_that_crashes_is_started_again_once(scene: Scene, supplier: Sup
     assert "exit code 3" in outcomes[3]
 
 
+def test_calls_at_the_same_time_all_wait_for_a_crashed_server_to_be_started_again(
+    scene: Scene,
+) -> None:
+    layout = Layout(str(scene.root / "state"), str(scene.root.parent / "config"))
+    write_settings(layout, TEA)
+    add = McpToolUse("mcp__tea__add", {"a": 1, "b": 2})
+
+    async def run_turn() -> list[str]:
+        directory = McpDirectory(layout, {}, "")
+        try:
+            tools = await directory.open_turn(str(scene.root), 1, scene.person)
+            with pytest.raises(Unavailable):
+                await tools.use(McpToolUse("mcp__tea__die", {}), scene.person, "")
+            calls = [tools.use(add, scene.person, "") for _ in range(3)]
+            texts = [one.text for one in await asyncio.gather(*calls)]
+            tools.close()
+            return texts
+        finally:
+            await directory.close()
+
+    assert asyncio.run(run_turn()) == ["3", "3", "3"]
+
+
 def test_a_tool_that_comes_later_is_offered(scene: Scene, supplier: Supplier) -> None:
     supplier.script(Call("mcp__tea__learn", {}), Call("mcp__tea__whistle", {}), Say("Nice."))
     told = run(scene, TEA)
