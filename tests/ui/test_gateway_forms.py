@@ -115,6 +115,15 @@ def test_tiers_and_service_rates_of_a_model_are_edited_as_rows(
     assert after == {**prices, "above": []}
 
 
+def test_what_is_no_number_is_refused_beside_the_form(gus: Person, gateway: GatewaySite) -> None:
+    page = gus.open("/gateway/models/by-chat")
+    page.get_by_role("button", name="Edit", exact=True).click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Context").fill("three")
+    dialog.get_by_role("button", name="Save").click()
+    expect(dialog.get_by_text("Context: this is not a number")).to_be_visible()
+
+
 def test_a_header_that_is_there_twice_is_refused(gus: Person, gateway: GatewaySite) -> None:
     page = gus.open("/gateway/models/by-chat")
     page.get_by_role("button", name="Edit", exact=True).click()

@@ -1,6 +1,6 @@
 /** Dialogs of channels: create and change one; a VPN's link is looked at before it is saved. */
 
-import { post } from "../core/api.js";
+import { ApiError, post } from "../core/api.js";
 import { el, icon } from "../core/el.js";
 import { count, size } from "../core/counts.js";
 import { signal } from "../core/signals.js";
@@ -118,7 +118,7 @@ function vpnPreview(form) {
     busy.value = true;
     try {
       if (!text || text.startsWith("*")) {
-        throw new Error("Paste the link again: the one that is stored is not shown, not even to this page.");
+        throw new ApiError(422, "input", "Paste the link again: the one that is stored is not shown, not even to this page.");
       }
       found.value = await post("/api/agent/channels/preview",
         /^https?:/i.test(text) ? { url: text, local: form.value("local") === "true" } : { link: text });

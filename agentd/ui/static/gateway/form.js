@@ -85,7 +85,7 @@ function toValue({ kind, label, rows }, text) {
   if (!typed) return null;
   if (kind === "set") return typed.split(",");
   if (kind === "number") {
-    if (Number.isNaN(Number(typed))) throw new Error(`${label}: this is not a number`);
+    if (Number.isNaN(Number(typed))) throw new ApiError(422, "input", `${label}: this is not a number`);
     return Number(typed);
   }
   if (kind === "moment") return new Date(typed).toISOString();
@@ -98,7 +98,7 @@ function parseJson(text, label) {
   try {
     return JSON.parse(text);
   } catch {
-    throw new Error(`${label}: this is not JSON`);
+    throw new ApiError(422, "input", `${label}: this is not JSON`);
   }
 }
 

@@ -1,5 +1,6 @@
 /** Rows of several small fields within a form, such as the limits of each model or the prices above a size. */
 
+import { ApiError } from "../core/api.js";
 import { el, icon } from "../core/el.js";
 import { signal } from "../core/signals.js";
 
@@ -36,7 +37,7 @@ export function textToRows({ columns, keyed }, text) {
   const key = columns[0]?.name ?? "";
   const names = rows.map((row) => row[key] ?? "");
   const twice = names.find((name, index) => names.indexOf(name) !== index);
-  if (twice !== undefined) throw new Error(`${columns[0]?.label ?? ""}: ${twice} is there twice`);
+  if (twice !== undefined) throw new ApiError(422, "input", `${columns[0]?.label ?? ""}: ${twice} is there twice`);
   return Object.fromEntries(values.map(({ [key]: name, ...others }) => [String(name), others]));
 }
 
@@ -55,7 +56,7 @@ export function describeRows({ columns: [first, ...others] }, text) {
 /** @param {Column} column @param {string} text */
 function toCell({ kind, label }, text) {
   if (kind !== "number") return text;
-  if (Number.isNaN(Number(text))) throw new Error(`${label}: this is not a number`);
+  if (Number.isNaN(Number(text))) throw new ApiError(422, "input", `${label}: this is not a number`);
   return Number(text);
 }
 
