@@ -249,7 +249,7 @@ async function describe(answer) {
  * @param {string} text its body
  */
 export function describeError(status, text) {
-  if (!status) return new ApiError(0, "offline", "agentd does not answer", "Nothing was lost; try again when it is reachable.");
+  if (!status) return new ApiError(0, "offline", "agentd does not answer", "Try again when it is reachable.");
   try {
     const body = JSON.parse(text);
     return new ApiError(status, String(body.error), String(body.message), String(body.details ?? ""));
