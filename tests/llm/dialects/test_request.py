@@ -383,6 +383,26 @@ def test_empty_text_is_never_sent_and_neighbours_are_one():
     assert [block["text"] for block in message["content"]] == ["a", "b"]
 
 
+def test_anthropic_receives_no_text_that_is_all_whitespace():
+    """It refuses the request, and with it the whole conversation from then on."""
+    blank = TextPart("\n \t")
+    called = ModelMessage("assistant", (blank, *CALL.parts))
+    result = ModelMessage("user", (ToolResult("a", (blank,)), blank, TextPart(" ok\n")))
+    asked = Conversation(
+        system=" \n", messages=(PROMPT, ModelMessage("assistant", (blank,)), called, result)
+    )
+    body = encode(anthropic_upstream, asked)
+    assert "system" not in body
+    assert [[block["type"] for block in message["content"]] for message in body["messages"]] == [
+        ["text"],
+        ["tool_use"],
+        ["tool_result", "text"],
+    ]
+    assert body["messages"][2]["content"][0] == {"type": "tool_result", "tool_use_id": "a"}
+    assert body["messages"][2]["content"][1]["text"] == " ok\n"
+    assert encode(openai_chat_upstream, asked)["messages"][-2]["content"] == blank.text
+
+
 def test_anthropic_remembers_the_instructions_and_the_last_two_prompts():
     after = ModelMessage("user", (TextPart("And now?"),))
     asked = Conversation(

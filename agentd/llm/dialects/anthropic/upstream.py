@@ -185,7 +185,8 @@ def _build_system(conversation: Conversation) -> str:
     """Return the instructions; a reply of any JSON object can be asked for in words only."""
     wanted = conversation.response_format
     any_object = wanted is not None and wanted.schema is None
-    return "\n\n".join(filter(None, (conversation.system, _ANY_OBJECT if any_object else "")))
+    texts = (conversation.system, _ANY_OBJECT if any_object else "")
+    return "\n\n".join(text for text in texts if _says_something(text))
 
 
 def _encode_output(conversation: Conversation) -> dict[str, object]:
@@ -275,7 +276,8 @@ def _encode_part(part: MessagePart) -> Iterator[dict[str, object]]:
         case SupplierItem("anthropic"):
             yield msgspec.json.decode(part.data)
         case TextPart(words):
-            yield {"type": "text", "text": words}
+            if _says_something(words):
+                yield {"type": "text", "text": words}
         case ImagePart():
             yield {"type": "image", "source": _encode_source(part)}
         case DocumentPart(data=data, url=url, name=name):
@@ -292,12 +294,7 @@ def _encode_part(part: MessagePart) -> Iterator[dict[str, object]]:
                 "input": given,
             }
         case ToolResult():
-            content = [
-                block
-                for piece in part.content
-                if not (isinstance(piece, TextPart) and not piece.text)
-                for block in _encode_part(piece)
-            ]
+            content = [block for piece in part.content for block in _encode_part(piece)]
             result = {"type": "tool_result", "tool_use_id": _make_valid_id(part.id)}
             filled: dict[str, object] = {"content": content} if content else {}
             yield {**result, **filled, **({"is_error": True} if part.is_error else {})}
@@ -305,6 +302,14 @@ def _encode_part(part: MessagePart) -> Iterator[dict[str, object]]:
             yield {"type": "redacted_thinking", "data": part.sealed}
         case Thinking("anthropic"):
             yield {"type": "thinking", "thinking": part.text, "signature": part.signature}
+
+
+def _says_something(text: str) -> bool:
+    """Return whether Anthropic accepts the text: not if it is empty or all whitespace.
+
+    Other models write a blank line before their calls, and tools print one.
+    """
+    return bool(text.strip())
 
 
 def _encode_source(image: ImagePart) -> dict[str, str]:
