@@ -21,6 +21,7 @@ from agentd.llm.conversation import (
     MessagePart,
     ModelMessage,
     NamedTool,
+    Role,
     TextPart,
     Thinking,
     ToolCall,
@@ -65,6 +66,19 @@ _OPAQUE = (
     "responseJsonSchema",
 )
 """Below these the names are the caller's own."""
+
+_LISTS = (
+    "contents",
+    "parts",
+    "tools",
+    "functionDeclarations",
+    "allowedFunctionNames",
+    "stopSequences",
+    "responseModalities",
+)
+"""Google takes a single value for a list of one, which much of its own material writes."""
+
+_MODES = ("MODE_UNSPECIFIED", "AUTO", "ANY", "NONE", "VALIDATED")
 
 
 class _Strict(StrictPart, frozen=True, kw_only=True, rename="camel"):
@@ -137,7 +151,8 @@ class _Tools(_Strict, frozen=True):
 
 
 class _Calling(_Strict, frozen=True):
-    mode: Literal["MODE_UNSPECIFIED", "AUTO", "ANY", "NONE", "VALIDATED"] = "AUTO"
+    mode: str = "AUTO"
+    """One of ``_MODES``, in letters of either case."""
     allowed_function_names: tuple[str, ...] = ()
 
 
@@ -289,11 +304,15 @@ class _ContentParser:
         self._open_calls = _OpenCalls()
 
     def parse(self, contents: Iterable[_Content]) -> Iterator[ModelMessage]:
-        """Yield each content as a message."""
+        """Yield each content as a message.
+
+        Google's chats return a streamed reply as one content for each chunk, so that adjacent
+        contents of the model are one turn, and each may have calls.
+        """
+        role: Role = "user"
         for content in contents:
-            role: Literal["user", "assistant"] = "user"
-            if content.role == "model":
-                role = "assistant"
+            before, role = role, "assistant" if content.role == "model" else "user"
+            if role == "assistant" and before == "user":
                 self._open_calls = _OpenCalls()
             yield ModelMessage(role, tuple(self._parse_parts(content.parts)))
 
@@ -382,9 +401,12 @@ _Choice: TypeAlias = Literal["auto", "none", "required"] | NamedTool
 
 
 def _parse_choice(config: _Calling, tools: Iterable[ToolDefinition]) -> _Choice:
-    if config.mode == "NONE":
+    mode = config.mode.upper()
+    if mode not in _MODES:
+        raise BadRequest(f"The mode of function calls is one of {', '.join(_MODES)}")
+    if mode == "NONE":
         return "none"
-    if config.mode != "ANY":
+    if mode != "ANY":
         return "auto"
     allowed = config.allowed_function_names
     if len(allowed) == 1:
@@ -416,7 +438,7 @@ def _parse_format(settings: _Settings) -> JsonFormat | None:
 
 
 def _normalize_names(body: bytes) -> bytes:
-    """Return the request with all field names in camelCase."""
+    """Return the request with all field names in camelCase, and all lists as lists."""
     return msgspec.json.encode(_to_camel_case(decode_fields(body)))
 
 
@@ -432,5 +454,6 @@ def _to_camel_case(value: Any) -> Any:
         if camel in named:
             raise BadRequest(f"The field {name[:100]!r} is repeated in the request")
         if inner is not None:  # as good as left out
-            named[camel] = inner if camel in _OPAQUE else _to_camel_case(inner)
+            listed = [inner] if camel in _LISTS and not isinstance(inner, list) else inner
+            named[camel] = inner if camel in _OPAQUE else _to_camel_case(listed)
     return named

@@ -161,6 +161,44 @@ def test_calls_without_ids_find_their_results_by_their_names():
     assert "matches no function call" in parse_refused(HELLO, {"parts": answers})
 
 
+def test_the_contents_of_one_streamed_reply_are_one_turn():
+    """Google's chats keep a reply as one content for each chunk, the last one without text."""
+    called = [
+        {"role": "model", "parts": [{"functionCall": {"id": name, "name": "ls"}}]} for name in "ab"
+    ]
+    end = {"role": "model", "parts": [{"text": ""}]}
+    answers = [
+        {"functionResponse": {"id": name, "name": "ls", "response": {"output": name}}}
+        for name in "ba"
+    ]
+    reply, results = parse_contents(HELLO, *called, end, {"parts": answers}).messages[1:]
+    assert [part.id for part in reply.parts] == ["a", "b"]
+    assert [(part.id, part.content[0].text) for part in results.parts] == [("b", "b"), ("a", "a")]
+    later = (HELLO, *called, {"parts": answers}, {"role": "model", "parts": [{"text": "x"}]})
+    assert "matches no function call" in parse_refused(*later, {"parts": answers})
+
+
+def test_a_single_value_is_a_list_of_one():
+    """As in Google's own examples: {"parts": {"text": "Hello"}}."""
+    alone = {
+        "contents": {"parts": {"text": "Hello"}},
+        "system_instruction": {"parts": {"text": "Be brief."}},
+        "tools": {"function_declarations": LS},
+        "tool_config": {"function_calling_config": {"mode": "any", "allowed_function_names": "ls"}},
+        "generation_config": {"stop_sequences": "END"},
+    }
+    found = gemini.parse_request(json.dumps(alone).encode())
+    assert found.messages == (ModelMessage("user", (TextPart("Hello"),)),)
+    assert (found.system, found.stop_sequences) == ("Be brief.", ("END",))
+    assert ([tool.name for tool in found.tools], found.tool_choice) == (["ls"], NamedTool("ls"))
+
+
+@pytest.mark.parametrize("tools", [{"googleSearch": {}}, [{"google_search": {}}]])
+def test_a_search_by_google_is_noticed_because_it_costs_a_fee(tools):
+    assert gemini.peek(json.dumps({"tools": tools}).encode(), "m").uses_paid_tools
+    assert not gemini.peek(json.dumps({"tools": LS}).encode(), "m").uses_paid_tools
+
+
 @pytest.mark.parametrize(
     ("response", "words", "failed"),
     [
