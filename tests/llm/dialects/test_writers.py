@@ -60,6 +60,8 @@ def test_what_is_reported_is_read_again(dialect, reply, data):
     again = read_pieces(dialect, split(b"".join(write_events(dialect, reply)), data))
     assert get_meaning(again, dialect) == get_meaning(reply, dialect)
     assert isinstance(again[0], ReplyStarted)
+    calls = [event.index for event in again if isinstance(event, ToolCallStarted)]
+    assert calls == list(range(len(calls)))  # clients gather a call's pieces by its number
 
 
 @EACH
