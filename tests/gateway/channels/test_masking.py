@@ -235,6 +235,15 @@ def test_over_plain_http_the_key_goes_to_no_other_proxy(transport):
     assert drop_bound_secrets(CHANNEL, safe).key == KEY
 
 
+def test_over_plain_http_the_key_goes_to_no_other_server_of_a_subscription():
+    vpn = ChannelTransport("vpn", "https://subscription.example/x", server="Oslo")
+    plain = structs.replace(CHANNEL, url="http://supplier.example/v1", local=True, transport=vpn)
+    renamed = structs.replace(plain, name="b")
+    assert drop_bound_secrets(plain, renamed) == plain
+    other = structs.replace(plain, transport=structs.replace(vpn, server="Riga"))
+    assert drop_bound_secrets(plain, other).key == ""
+
+
 SHARED = structs.replace(CHANNEL, keys=("sk-one-0123456789abcd", "env:NAME", "a", "b"))
 ELSE = "https://evil.example/v1"
 
@@ -262,6 +271,7 @@ def test_further_keys_may_be_removed_and_moved_as_long_as_it_is_clear_which():
 
 def test_no_further_key_goes_to_another_address():
     assert drop_bound_secrets(SHARED, structs.replace(SHARED, url=ELSE)).keys == ()
+    assert drop_bound_secrets(SHARED, structs.replace(SHARED, url=f"{SHARED.url}/")) == SHARED
     for keys in (mask_channel(SHARED).keys, ("****abcd",), ("env:NAME",)):
         sent = structs.replace(SHARED, url=ELSE, key="sk-new", headers={}, keys=keys)
         with pytest.raises(BadRequest, match=r"^keys\[0\]: .*not sent to another"):
