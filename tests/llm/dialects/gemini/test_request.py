@@ -20,6 +20,7 @@ from agentd.llm.conversation import (
 from agentd.llm.dialects.caller import RequestSummary
 from agentd.llm.dialects.gemini import request as gemini
 from agentd.llm.dialects.gemini import upstream as supplier
+from agentd.llm.dialects.thinking_signatures import wrap_thinking
 
 HELLO = {"role": "user", "parts": [{"text": "Hello"}]}
 CALL = {"role": "model", "parts": [{"functionCall": {"name": "ls", "args": {"p": "/"}}}]}
@@ -174,8 +175,23 @@ def test_the_contents_of_one_streamed_reply_are_one_turn():
     reply, results = parse_contents(HELLO, *called, end, {"parts": answers}).messages[1:]
     assert [part.id for part in reply.parts] == ["a", "b"]
     assert [(part.id, part.content[0].text) for part in results.parts] == [("b", "b"), ("a", "a")]
-    later = (HELLO, *called, {"parts": answers}, {"role": "model", "parts": [{"text": "x"}]})
-    assert "matches no function call" in parse_refused(*later, {"parts": answers})
+
+
+def test_a_response_belongs_to_a_call_of_the_turn_before_it():
+    answer = {"parts": [{"functionResponse": {"name": "ls", "response": {"output": "etc"}}}]}
+    messages = parse_contents(HELLO, CALL, HELLO, CALL, answer).messages
+    assert messages[4].parts[0].id == messages[3].parts[0].id != messages[1].parts[0].id
+
+
+def test_a_thought_with_another_supplier_s_seal_is_not_shown_as_text():
+    thinking = Thinking("anthropic", "Hm", "EqQB==")
+    piece = {
+        "text": "Hm",
+        "thought": True,
+        "thoughtSignature": wrap_thinking(thinking, with_text=True),
+    }
+    reply = parse_contents(HELLO, {"role": "model", "parts": [piece, {"text": "Yes"}]}).messages[1]
+    assert reply.parts == (thinking, TextPart("Yes"))
 
 
 def test_a_single_value_is_a_list_of_one():
@@ -320,6 +336,8 @@ def test_what_cannot_be_said_to_others_is_refused(fields, words):
 def test_what_others_need_not_know_is_left_out():
     settings = [{"category": "HARM_CATEGORY_HARASSMENT", "threshold": "BLOCK_NONE"}]
     assert parse_contents(safetySettings=settings, model="x") == parse_contents()
+    assert parse_contents(labels={"team": "a"}, serviceTier="standard") == parse_contents()
+    assert parse_contents(generationConfig={"responseModalities": "TEXT"}) == parse_contents()
 
 
 def test_what_is_said_to_a_supplier_comes_back_as_it_was():
