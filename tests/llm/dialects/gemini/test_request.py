@@ -336,7 +336,9 @@ def test_what_cannot_be_said_to_others_is_refused(fields, words):
 def test_what_others_need_not_know_is_left_out():
     settings = [{"category": "HARM_CATEGORY_HARASSMENT", "threshold": "BLOCK_NONE"}]
     assert parse_contents(safetySettings=settings, model="x") == parse_contents()
-    assert parse_contents(labels={"team": "a"}, serviceTier="standard") == parse_contents()
+    for tier in ("standard", "SERVICE_TIER_UNSPECIFIED"):
+        more = {"labels": {"team": "a"}, "store": False, "serviceTier": tier}
+        assert parse_contents(**more) == parse_contents()
     assert parse_contents(generationConfig={"responseModalities": "TEXT"}) == parse_contents()
 
 
