@@ -37,6 +37,11 @@ IMAGES = st.builds(ImagePart, st.sampled_from(PICTURES), BASE64) | st.builds(
 SCHEMAS = OBJECTS.map(lambda schema: {**schema, "type": "object"})
 
 
+def draw_texts(dialect):
+    """Return a strategy for texts; Anthropic receives none that is all whitespace."""
+    return TEXTS.filter(lambda part: part.text.strip()) if dialect == "anthropic" else TEXTS
+
+
 def draw_thoughts(dialect):
     """Return a strategy for thinking, as it goes back to the same dialect."""
     if dialect == "anthropic":
@@ -63,7 +68,7 @@ def draw_thoughts(dialect):
 def draw_reply(draw, dialect):
     """Draw a reply of the model and, if it calls tools, their results."""
     thought = draw(st.lists(draw_thoughts(dialect), max_size=1)) if dialect != "openai-chat" else []
-    said = draw(st.lists(TEXTS, max_size=1 if dialect == "openai-chat" else 2))
+    said = draw(st.lists(draw_texts(dialect), max_size=1 if dialect == "openai-chat" else 2))
     ids = draw(st.lists(NAMES, max_size=2, unique=True))
     calls = [ToolCall(call, draw(NAMES), json.dumps(draw(OBJECTS))) for call in ids]
     parts = (*thought, *said, *calls) or (TextPart("."),)
@@ -75,7 +80,7 @@ def draw_reply(draw, dialect):
 def draw_tool_result(draw, dialect, call):
     """Draw the result of a call, as far as the dialect can express it."""
     if dialect == "anthropic":
-        content = draw(st.lists(TEXTS | IMAGES, max_size=3))
+        content = draw(st.lists(draw_texts(dialect) | IMAGES, max_size=3))
         return ToolResult(call, tuple(content), draw(st.booleans()))
     content = draw(st.lists(TEXTS, max_size=1))
     if dialect == "openai-responses":
@@ -86,11 +91,12 @@ def draw_tool_result(draw, dialect, call):
 @st.composite
 def draw_messages(draw, dialect):
     """Draw the messages up to now, beginning with the user's."""
-    said = [ModelMessage("user", tuple(draw(st.lists(TEXTS | IMAGES, min_size=1, max_size=3))))]
+    pieces = draw_texts(dialect) | IMAGES
+    said = [ModelMessage("user", tuple(draw(st.lists(pieces, min_size=1, max_size=3))))]
     for _ in range(draw(st.integers(0, 2))):
         said += draw(draw_reply(dialect))
         fewest = 0 if said[-1].role == "user" else 1
-        prompt = draw(st.lists(TEXTS | IMAGES, min_size=fewest, max_size=2))
+        prompt = draw(st.lists(pieces, min_size=fewest, max_size=2))
         said.append(ModelMessage("user", tuple(prompt)))
     return tuple(said)
 
@@ -113,7 +119,7 @@ def draw_conversation(draw, dialect):
         formats = st.builds(JsonFormat, SCHEMAS, strict=st.just(True))
     return Conversation(
         messages=draw(draw_messages(dialect)),
-        system=draw(st.text(max_size=30)),
+        system=draw(st.text(max_size=30).filter(lambda text: not (claude and text.isspace()))),
         tools=tuple(tools),
         tool_choice=choice,
         parallel_tool_calls=draw(st.booleans())
