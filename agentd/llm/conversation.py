@@ -170,6 +170,8 @@ class Conversation(Struct, frozen=True, kw_only=True):
     """Sample only from the likeliest words whose probabilities add up to this."""
     top_k: int | None = None
     """Sample only from this many of the likeliest words."""
+    seed: int | None = None
+    """For replies that are the same for the same request, as far as the supplier can."""
     stop_sequences: tuple[str, ...] = ()
     """The reply ends before any of these."""
     response_format: JsonFormat | None = None

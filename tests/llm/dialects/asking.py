@@ -131,6 +131,7 @@ def draw_conversation(draw, dialect):
         temperature=None if claude and effort else draw(likely),
         top_p=draw(likely),
         top_k=draw(st.none() | st.integers(1, 100)) if claude else None,
+        seed=draw(st.none() | st.integers(-(2**63), 2**63 - 1)) if chat else None,
         stop_sequences=tuple(draw(st.lists(st.text(), max_size=2))) if claude or chat else (),
         response_format=draw(st.none() | formats),
         verbosity="" if claude else draw(st.sampled_from(["", "low", "high"])),

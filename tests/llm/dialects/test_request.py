@@ -20,6 +20,7 @@ from agentd.llm.conversation import (
 )
 from agentd.llm.dialects.anthropic import upstream as anthropic_upstream
 from agentd.llm.dialects.dialect import DIALECTS
+from agentd.llm.dialects.gemini import upstream as gemini_upstream
 from agentd.llm.dialects.openai_chat import upstream as openai_chat_upstream
 from agentd.llm.dialects.openai_responses import upstream as openai_responses_upstream
 
@@ -334,6 +335,10 @@ def test_a_users_long_name_is_short_and_its_own_to_openai():
         (openai_responses_upstream, {"stop_sequences": ("END",)}),
         (openai_responses_upstream, {"top_k": 5}),
         (openai_chat_upstream, {"top_k": 5}),
+        (openai_responses_upstream, {"seed": 5}),
+        (anthropic_upstream, {"seed": 5}),
+        (gemini_upstream, {"seed": 2**31}),
+        (gemini_upstream, {"seed": -(2**31) - 1}),
         (anthropic_upstream, {"verbosity": "low"}),
         (anthropic_upstream, {"temperature": 1.5}),
         (anthropic_upstream, {"temperature": 0.5, "reasoning_effort": "low"}),

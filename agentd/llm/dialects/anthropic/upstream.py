@@ -208,6 +208,8 @@ def _encode_options(conversation: Conversation) -> dict[str, object]:
     """Return the rarely used fields."""
     if conversation.verbosity:
         raise BadRequest("Anthropic's models do not support verbosity")
+    if conversation.seed is not None:
+        raise BadRequest("Anthropic's models do not support a seed")
     found: dict[str, object] = {}
     if conversation.top_p is not None:
         found["top_p"] = conversation.top_p

@@ -172,6 +172,7 @@ class _Settings(_Strict, frozen=True):
     temperature: float | None = None
     top_p: float | None = None
     top_k: float | None = None
+    seed: int | None = None
     stop_sequences: tuple[str, ...] = ()
     candidate_count: Literal[1] | None = None
     response_mime_type: Literal["", "text/plain", "application/json"] = ""
@@ -265,6 +266,7 @@ def parse_request(body: bytes) -> Conversation:
         temperature=settings.temperature,
         top_p=settings.top_p,
         top_k=None if settings.top_k is None else int(settings.top_k),
+        seed=settings.seed,
         stop_sequences=tuple(settings.stop_sequences),
         response_format=_parse_format(settings),
     )

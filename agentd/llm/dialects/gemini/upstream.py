@@ -145,11 +145,14 @@ def _encode_tools(conversation: Conversation) -> dict[str, object]:
 def _encode_settings(conversation: Conversation) -> dict[str, object]:
     if conversation.verbosity:
         raise BadRequest("Gemini's models do not support verbosity")
+    if conversation.seed is not None and not -(2**31) <= conversation.seed < 2**31:
+        raise BadRequest("Gemini's seed is a number of 32 bits")
     payload: dict[str, object] = {
         "maxOutputTokens": conversation.max_output or None,
         "temperature": conversation.temperature,
         "topP": conversation.top_p,
         "topK": conversation.top_k,
+        "seed": conversation.seed,
         "stopSequences": list(conversation.stop_sequences) or None,
         "thinkingConfig": _encode_thinking(conversation.reasoning_effort),
     }

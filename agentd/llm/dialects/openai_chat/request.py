@@ -281,6 +281,7 @@ class _Request(Struct, frozen=True, kw_only=True):
     reasoning_effort: str | None = None
     temperature: float | None = None
     top_p: float | None = None
+    seed: int | None = None
     stop: str | list[str] | None = None
     response_format: _Format | None = None
     verbosity: Verbosity | None = None
@@ -347,6 +348,7 @@ def parse_request(body: bytes) -> Conversation:
         reasoning_effort=request.reasoning_effort or "",
         temperature=request.temperature,
         top_p=request.top_p,
+        seed=request.seed,
         stop_sequences=(request.stop,)
         if isinstance(request.stop, str)
         else tuple(request.stop or ()),

@@ -119,6 +119,8 @@ def _encode_options(conversation: Conversation) -> dict[str, object]:
     found: dict[str, object] = {}
     if conversation.top_p is not None:
         found["top_p"] = conversation.top_p
+    if conversation.seed is not None:
+        found["seed"] = conversation.seed
     if conversation.response_format:
         found["response_format"] = _encode_format(conversation.response_format)
     if conversation.verbosity:

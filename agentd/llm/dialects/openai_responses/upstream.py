@@ -87,12 +87,9 @@ def get_path(model: str, *, stream: bool = True) -> str:
 
 
 def encode_request(conversation: Conversation, model: str, *, stream: bool = True) -> bytes:
-    """Do as ``Dialect.encode_request``; this dialect has no ``stop`` or ``top_k``."""
+    """Do as ``Dialect.encode_request``; this dialect has no ``stop``, ``top_k`` or ``seed``."""
     conversation = ensure_message(conversation)
-    if conversation.stop_sequences:
-        raise BadRequest("The Responses API does not support stop sequences")
-    if conversation.top_k is not None:
-        raise BadRequest("OpenAI's models do not support top_k")
+    _refuse_unsupported(conversation)
     items = [*_encode_items(conversation)]
     body: dict[str, object] = {"model": model, "input": items, "store": False}
     if conversation.system:
@@ -122,6 +119,15 @@ def encode_request(conversation: Conversation, model: str, *, stream: bool = Tru
     if conversation.cache_key:
         body["prompt_cache_key"] = conversation.cache_key
     return msgspec.json.encode(body | _encode_options(conversation))
+
+
+def _refuse_unsupported(conversation: Conversation) -> None:
+    if conversation.stop_sequences:
+        raise BadRequest("The Responses API does not support stop sequences")
+    if conversation.top_k is not None:
+        raise BadRequest("OpenAI's models do not support top_k")
+    if conversation.seed is not None:
+        raise BadRequest("The Responses API does not support a seed")
 
 
 def _iter_includes(conversation: Conversation) -> Iterator[str]:

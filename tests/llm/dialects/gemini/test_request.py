@@ -92,6 +92,7 @@ def test_a_whole_conversation():
             "temperature": 0.5,
             "topP": 0.9,
             "topK": 40,
+            "seed": 7,
             "stopSequences": ["END"],
         },
     )
@@ -122,6 +123,7 @@ def test_a_whole_conversation():
         temperature=0.5,
         top_p=0.9,
         top_k=40,
+        seed=7,
         stop_sequences=("END",),
     )
 
@@ -306,7 +308,7 @@ def test_what_is_no_schema_is_refused(schema, words):
     [
         ({"tools": [{"googleSearch": {}}]}, "googleSearch"),
         ({"cachedContent": "cachedContents/1"}, "stored at Google"),
-        ({"generationConfig": {"seed": 1}}, "seed"),
+        ({"generationConfig": {"seed": "one"}}, "seed"),
         ({"generationConfig": {"candidateCount": 2}}, "candidateCount"),
         ({"generationConfig": {"responseModalities": ["IMAGE"]}}, "IMAGE"),
         ({"wonder": 1}, "wonder"),

@@ -147,10 +147,13 @@ def test_how_hard_to_think(effort, config):
 
 def test_what_is_seldom_asked_for():
     schema = {"type": "object", "properties": {"a": {"type": "integer"}}}
-    wished = encode_fields(top_p=0.5, top_k=7, response_format=JsonFormat(schema), user="u")
+    wished = encode_fields(
+        top_p=0.5, top_k=7, seed=-(2**31), response_format=JsonFormat(schema), user="u"
+    )
     assert wished["generationConfig"] == {
         "topP": 0.5,
         "topK": 7,
+        "seed": -(2**31),
         "responseMimeType": "application/json",
         "responseJsonSchema": schema,
     }

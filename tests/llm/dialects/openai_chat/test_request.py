@@ -190,7 +190,6 @@ def test_what_would_be_counted_wrong_is_refused_in_short(fields):
         {"frequency_penalty": 0.5},
         {"presence_penalty": -1},
         {"logit_bias": {"1": 5}},
-        {"seed": 7},
         {"audio": {"voice": "alloy", "format": "wav"}},
         {"modalities": ["text", "audio"]},
         {"web_search_options": {}},
