@@ -37,6 +37,13 @@ def save(page: Page, name: str = "Save") -> None:
     expect(page.get_by_role("dialog")).to_have_count(0)
 
 
+def open_model(gus: Person) -> tuple[Page, Locator]:
+    """Open the form of a model."""
+    page = gus.open("/gateway/models/by-chat")
+    page.get_by_role("button", name="Edit", exact=True).click()
+    return page, page.get_by_role("dialog")
+
+
 def test_limits_of_models_are_set_seen_raised_and_removed(
     gus: Person, gateway: GatewaySite
 ) -> None:
@@ -86,9 +93,7 @@ def test_limits_of_models_are_set_seen_raised_and_removed(
 def test_tiers_and_service_rates_of_a_model_are_edited_as_rows(
     gus: Person, gateway: GatewaySite
 ) -> None:
-    page = gus.open("/gateway/models/by-chat")
-    page.get_by_role("button", name="Edit", exact=True).click()
-    dialog = page.get_by_role("dialog")
+    page, dialog = open_model(gus)
     dialog.get_by_role("button", name="Add a size").click()
     fill(
         find_row(page, "Prices of long requests", 1),
@@ -115,19 +120,17 @@ def test_tiers_and_service_rates_of_a_model_are_edited_as_rows(
     assert after == {**prices, "above": []}
 
 
-def test_what_is_no_number_is_refused_beside_the_form(gus: Person, gateway: GatewaySite) -> None:
-    page = gus.open("/gateway/models/by-chat")
-    page.get_by_role("button", name="Edit", exact=True).click()
-    dialog = page.get_by_role("dialog")
+def test_what_is_no_number_is_refused_beside_the_form(gus: Person) -> None:
+    _, dialog = open_model(gus)
     dialog.get_by_label("Context").fill("three")
     dialog.get_by_role("button", name="Save").click()
     expect(dialog.get_by_text("Context: this is not a number")).to_be_visible()
 
 
-def test_a_header_that_is_there_twice_is_refused(gus: Person, gateway: GatewaySite) -> None:
-    page = gus.open("/gateway/models/by-chat")
-    page.get_by_role("button", name="Edit", exact=True).click()
-    dialog = page.get_by_role("dialog")
+def test_headers_with_a_name_twice_or_a_line_without_a_value_are_refused(
+    gus: Person, gateway: GatewaySite
+) -> None:
+    page, dialog = open_model(gus)
     dialog.get_by_label("Headers").fill("X-Team: tea\nx-team: coffee")
     dialog.get_by_role("button", name="Save").click()
     expect(dialog.get_by_text("Headers: x-team is there twice")).to_be_visible()

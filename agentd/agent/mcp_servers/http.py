@@ -29,8 +29,8 @@ LARGEST_REPLY = 16 * 2**20
 EXPIRED = "its session has ended"
 """Why a connection is closed whose server does not know its session any more."""
 _TIMEOUTS = Timeouts(connect=10.0, head=3600.0, idle=3600.0, total=24 * 3600.0)
-TAKEN_SECONDS = 30.0
-"""For the server to say that it took what it does not answer: notifications, and our answers."""
+ACKNOWLEDGEMENT_SECONDS = 30.0
+"""Seconds for the status of a message that has no response: notifications, and our responses."""
 _SHORT = Timeouts(connect=5.0, head=5.0, idle=5.0, total=5.0)
 _LONGEST_REASON = 300
 _MOST_FAILURES = 3
@@ -108,8 +108,9 @@ class HttpTransport:
     async def send(self, message: bytes, request: RpcId | None = None) -> None:
         """Post a message; a request in the background, with all that comes back."""
         if request is None:
-            short = Timeouts(head=TAKEN_SECONDS, idle=TAKEN_SECONDS, total=2 * TAKEN_SECONDS)
-            (await self._post(message, short)).close()
+            most = ACKNOWLEDGEMENT_SECONDS
+            timeouts = Timeouts(head=most, idle=most, total=2 * most)
+            (await self._post(message, timeouts)).close()
         else:
             self._exchanges[request] = self._tasks.start(self._exchange(message, request))
 

@@ -90,11 +90,11 @@ class PassthroughAdapter:
 
     def close(self) -> bytes:
         """End the reply as ``StreamAdapter.close`` does."""
-        ended = self._tap.end is not None
+        had_ended = self._tap.end is not None
         rest = self._tap.close()
-        end = self._tap.end
-        if ended:
+        if had_ended:
             return mask_in_events(rest, self._secrets)
+        end = self.end
         return self.render_error(end) if isinstance(end, SupplierError) else rest
 
     def abort(self, error: SupplierError) -> bytes:

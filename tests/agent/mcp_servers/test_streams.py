@@ -184,7 +184,7 @@ QUESTION: JsonMap = {"id": "q", "method": "elicitation/create", "params": {"mess
 def test_a_server_that_never_says_that_it_took_a_message_is_given_up(
     server: _Server, monkeypatch: pytest.MonkeyPatch, ignored: str | None
 ) -> None:
-    monkeypatch.setattr(http, "TAKEN_SECONDS", 0.1)
+    monkeypatch.setattr(http, "ACKNOWLEDGEMENT_SECONDS", 0.1)
     server.ignored, server.missing = [ignored], 1_000  # what is missing comes never
     server.pieces = [(EVENTS, write_event(QUESTION) + ": hold\n\n")]
     with pytest.raises(Unavailable, match=r"tea cannot be reached: .*nothing came for 0.1 s"):
