@@ -258,15 +258,23 @@ def _decode(decoder: "msgspec.json.Decoder[dict[_FieldKey, T]]", body: bytes) ->
         found = decoder.decode(body)
     except RecursionError:
         raise BadRequest(_TOO_DEEP) from None
-    except UnicodeDecodeError:
-        raise BadRequest("The body is not a JSON object: it is not UTF-8") from None
-    except msgspec.DecodeError as error:
-        raise BadRequest(f"The body is not a JSON object: {_describe_error(error)}") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        # msgspec reports bytes that are not UTF-8 with the one or the other, by its version.
+        what = _describe_error(error) if _is_utf8(body) else "it is not UTF-8"
+        raise BadRequest(f"The body is not a JSON object: {what}") from None
     fields = {key.name: value for key, value in found.items()}
     if len(fields) < len(found):
         twice = _find_first_repeated(key.name for key in found)
         raise BadRequest(f"The field {twice[:100]!r} is repeated in the request")
     return fields
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _find_first_repeated(names: Iterable[str]) -> str:
