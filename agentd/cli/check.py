@@ -36,6 +36,7 @@ from agentd.cli.options import (
 )
 from agentd.core.errors import AgentdError, ConfigError, ConfigProblem
 from agentd.gateway.keys.file import AccessKeyFile
+from agentd.gateway.settings import store as gateway_settings_store
 from agentd.http.tls import load_tls_context
 from agentd.models import store as models_store
 from agentd.models.model import Models
@@ -63,6 +64,10 @@ exit codes: 0 no problems, 1 there are problems, or a turn of --engines failed. 
 not ready is reported, but is not a problem: the daemon may run with another user, PATH and
 environment.
 """
+PRICES_HELP = (
+    "agentd proxy prices apply --unpriced takes those of the catalogue;"
+    " unknown_price in proxy.yml allows calls all the same"
+)
 
 
 def add_parser(commands: Subcommands) -> None:
@@ -101,6 +106,7 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps(msgspec.to_builtins(report)))
     else:
         _print_sources(config)
+        _print_refused_models(config, models)
         for problem in problems:
             print(problem)
         for engine in engines:
@@ -131,6 +137,20 @@ def _print_sources(config: ResolvedConfig | None) -> None:
     home = find_protected_places(config.layout).home
     if risk := explain_risky_workspace(realpath(config.settings.workspace), home):
         print(risk, file=sys.stderr)
+
+
+def _print_refused_models(config: ResolvedConfig | None, models: Models | None) -> None:
+    """Print on standard error which of the gateway's models cannot be called without a price."""
+    if config is None or models is None:
+        return
+    try:
+        refusing = gateway_settings_store.load(config.layout).unknown_price == "refuse"
+    except AgentdError:  # reported as a problem
+        return
+    names = [one.name for one in models.proxy if one.enabled and not one.is_priced]
+    if refusing and names:
+        what = f"models without a price, which the gateway refuses to call: {', '.join(names)}"
+        print(f"{what}; {PRICES_HELP}", file=sys.stderr)
 
 
 def summarize(problems: int, not_ready: Iterable[str]) -> str:

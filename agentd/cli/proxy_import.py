@@ -23,7 +23,6 @@ from agentd.gateway.admin.api.models import ProxyModelEndpoints
 from agentd.gateway.migration.plan import ImportPlan
 from agentd.gateway.migration.reading import Origin, map_configuration
 from agentd.gateway.migration.reconcile import reconcile
-from agentd.models.gateway_model import GatewayModel
 from agentd.storage import document
 from agentd.storage.yaml.reader import decode_text
 from agentd.storage.yaml.untrusted import MAX_TEXT_SIZE
@@ -146,7 +145,7 @@ def _print_plan(plan: ImportPlan, done: Mapping[str, Any], *, dry_run: bool) -> 
         print(f"not taken: {excerpt(leftover.place)}: {excerpt(leftover.why)}", file=sys.stderr)
     for note in plan.notes:
         print(excerpt(note), file=sys.stderr)
-    if any(_is_unpriced(model) and model.name not in priced for model in plan.models):
+    if any(not model.is_priced and model.name not in priced for model in plan.models):
         print(UNPRICED, file=sys.stderr)
     counts = f"{len(plan.channels)} channels and {len(plan.models)} models"
     if plan.budgets:
@@ -158,7 +157,3 @@ def _print_plan(plan: ImportPlan, done: Mapping[str, Any], *, dry_run: bool) -> 
     else:
         undo = f"agentd proxy changes undo {change}, or Changes in the browser, undoes it"
         print(f"created {counts} as change {change}; {undo}", file=sys.stderr)
-
-
-def _is_unpriced(model: GatewayModel) -> bool:
-    return model.prices is None and not all(route.prices for route in model.routes)

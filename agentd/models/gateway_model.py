@@ -73,6 +73,11 @@ class GatewayModel(Struct, frozen=True, kw_only=True, omit_defaults=True):
             structs.force_setattr(self, "parameters", None)  # as it is in the file then
 
     @property
+    def is_priced(self) -> bool:
+        """True if the price of every route is known."""
+        return self.prices is not None or all(route.prices for route in self.routes)
+
+    @property
     def all_fallbacks(self) -> tuple[str, ...]:
         """The models of all three lists, each once."""
         return tuple(

@@ -52,6 +52,28 @@ def test_a_workspace_that_holds_the_home_is_warned_of(capsys, folder):
     assert "whole home" not in capsys.readouterr().err
 
 
+def test_models_that_the_gateway_refuses_for_want_of_a_price_are_named(capsys, folder):
+    (folder / "config").mkdir()
+    prices = "{input: 1, output: 2}"
+    (folder / "config" / "models.yml").write_text(
+        "proxy:\n"
+        "- {name: unpriced, routes: [{channel: one}]}\n"
+        f"- {{name: half, routes: [{{channel: one, prices: {prices}}}, {{channel: two}}]}}\n"
+        f"- {{name: whole, prices: {prices}, routes: [{{channel: one}}]}}\n"
+        f"- {{name: routed, routes: [{{channel: one, prices: {prices}}}]}}\n"
+        "- {name: off, enabled: false, routes: [{channel: one}]}\n"
+    )
+    address = "dialects: [openai-chat], url: 'https://a.example'"
+    (folder / "config" / "channels.yml").write_text(
+        f"channels:\n- {{name: one, {address}}}\n- {{name: two, {address}}}\n"
+    )
+    assert main(["check"]) == 0, "it may be meant, so it is no problem"
+    assert "refuses to call: unpriced, half;" in capsys.readouterr().err
+    (folder / "config" / "proxy.yml").write_text("unknown_price: flag\n")
+    assert main(["check"]) == 0
+    assert "refuses to call" not in capsys.readouterr().err
+
+
 def test_an_edit_during_a_check_does_not_mix_two_states_of_the_settings(
     capsys, folder, monkeypatch
 ):
