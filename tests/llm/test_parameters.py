@@ -72,7 +72,9 @@ def test_what_is_no_object_is_refused_and_not_replaced():
 
 VALUES = st.recursive(
     st.booleans() | st.integers(-(2**53), 2**53) | st.text(),
-    lambda inner: st.dictionaries(st.text(), inner) | st.lists(inner, min_size=1, max_size=4),
+    lambda inner: (
+        st.dictionaries(st.text(max_size=50), inner) | st.lists(inner, min_size=1, max_size=4)
+    ),
     max_leaves=5,
 )
 
