@@ -22,7 +22,7 @@ from agentd.chats.state import Chat, ChatSummary
 from agentd.chats.turns import TurnRecorder
 from agentd.core.clock import Clock
 from agentd.core.errors import AgentdError, NotFound, Unavailable
-from agentd.core.events import Event, EventBus
+from agentd.core.events import EventBus
 from agentd.models.program_state import ProgramStates
 
 log = logging.getLogger(__name__)
@@ -68,7 +68,7 @@ class Dispatcher:
 
     def start(self, chats: Iterable[ChatSummary]) -> None:
         """Schedule the prompts that wait in these chats, and all that follow."""
-        self._unsubscribe = self._bus.subscribe(self._on_event)
+        self._unsubscribe = self._bus.subscribe_to((ChatStateEvent,), self._on_chat_changed)
         for chat in chats:
             if chat.working:  # left open by a crash, and its end could not be written so far
                 self._start_task(chat.id, self._end_open_turn(chat.id))
@@ -132,8 +132,8 @@ class Dispatcher:
             log.error("the stopped turn of chat %d has not ended yet", chat_id)
         return True
 
-    def _on_event(self, event: Event) -> None:
-        if isinstance(event, ChatStateEvent) and event.chat.id not in self._tasks:
+    def _on_chat_changed(self, event: ChatStateEvent) -> None:
+        if event.chat.id not in self._tasks:
             self._update_schedule(event.chat)
             self._dispatch()
 

@@ -19,7 +19,7 @@ from agentd.gateway.channels.model import Channel
 from agentd.gateway.export.service import Exporter
 from agentd.gateway.keys.model import AccessKey
 from agentd.gateway.keys.store import AccessKeyRepository
-from agentd.gateway.limits.events import ReachedLimit
+from agentd.gateway.limits.events import HardLimitReached, ReachedLimit, SoftLimitReached
 from agentd.gateway.limits.soft_limits import iter_told_limits, list_passed_soft_limits
 from agentd.gateway.limits.spend import LimitStatus
 from agentd.gateway.updates import GatewayAlertUpdate
@@ -62,7 +62,9 @@ class AlertsComponent:
         await self.service.start()
         self._gateway.incidents.listener = self._monitor
         self._gateway.ledger.on_recorded.append(self._monitor.on_record)
-        self._unsubscribe = self._bus.subscribe(self._monitor.on_event)
+        self._unsubscribe = self._bus.subscribe_to(
+            (SoftLimitReached, HardLimitReached), self._monitor.on_event
+        )
         self._polling = asyncio.create_task(self._monitor.run())
         return self
 

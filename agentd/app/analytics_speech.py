@@ -8,6 +8,7 @@ from agentd.agent.suppliers import SupplierDirectory
 from agentd.chats.analytics import api as analytics_api
 from agentd.chats.analytics.api import AnalyticsEndpoints
 from agentd.chats.analytics.store import AnalyticsStore
+from agentd.chats.events import ChatStateEvent
 from agentd.chats.state import ChatSummary
 from agentd.core.clock import Clock
 from agentd.core.events import EventBus
@@ -43,7 +44,7 @@ class AnalyticsSpeechComponent:
         self.speech = WatchedFile(layout.speech_settings, partial(load_speech, layout), Speech())
         """The current contents of ``speech.yml``."""
         self._analytics = AnalyticsStore(layout, chats, bus.publish)
-        self._unsubscribe = bus.subscribe(self._analytics.on_event)
+        self._unsubscribe = bus.subscribe_to((ChatStateEvent,), self._analytics.on_chat_changed)
         self._audio = AudioFiles(layout)
         self._upstream = HttpUpstream()
         access = SupplierDirectory(lambda: models.current, environ).get_access

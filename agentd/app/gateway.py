@@ -16,7 +16,7 @@ from agentd.app.background import build_rollups, purge_old_data, refresh_prices_
 from agentd.app.state import read_daemon_info
 from agentd.core.clock import Clock
 from agentd.core.errors import AgentdError, ConfigError, Unavailable
-from agentd.core.events import Event, EventBus
+from agentd.core.events import EventBus
 from agentd.core.tasks import BackgroundTasks
 from agentd.gateway.admin.check import CheckStep
 from agentd.gateway.catalogue.service import PriceCatalogueService
@@ -205,7 +205,7 @@ class ModelGateway:
         zone = self.settings.current.zone
         self.meters.reset_to(await self.ledger.open(self.meters.iter_window_starts(zone)), zone)
         self._is_open = True
-        self._unsubscribe = self._bus.subscribe(self._on_event)
+        self._unsubscribe = self._bus.subscribe_to((ModelsUpdate,), self._on_models_changed)
         self._tasks.start(
             purge_old_data(self._layout, self._settled, self.ledger, self.bodies, self.settings)
         )
@@ -279,9 +279,8 @@ class ModelGateway:
         """Publish the progress of a channel's check to administrators."""
         self._bus.publish(CheckStepUpdate(CheckStepUpdateView(channel, step)))
 
-    def _on_event(self, event: Event) -> None:
-        if isinstance(event, ModelsUpdate):
-            self.incidents.on_config_changed(self._layout.models, event.problems)
+    def _on_models_changed(self, event: ModelsUpdate) -> None:
+        self.incidents.on_config_changed(self._layout.models, event.problems)
 
     def _on_settings_changed(self) -> None:
         self.log_edit(self.settings)

@@ -10,7 +10,7 @@ from agentd.chats.events import ChatStateEvent
 from agentd.chats.service import ChatService
 from agentd.core.clock import Clock
 from agentd.core.errors import AgentdError
-from agentd.core.events import Event, EventBus
+from agentd.core.events import EventBus
 from agentd.core.tasks import BackgroundTasks
 from agentd.http.routing import Route
 
@@ -29,7 +29,7 @@ class ProcessesComponent:
 
     async def __aenter__(self) -> Self:
         """Follow the chats."""
-        self._unsubscribe = self._bus.subscribe(self._on_event)
+        self._unsubscribe = self._bus.subscribe_to((ChatStateEvent,), self._on_chat_changed)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -44,9 +44,9 @@ class ProcessesComponent:
         except AgentdError:  # deleted, or damaged
             return False
 
-    def _on_event(self, event: Event) -> None:
-        if not isinstance(event, ChatStateEvent) or not self.table.has_processes(event.chat.id):
-            return
+    def _on_chat_changed(self, event: ChatStateEvent) -> None:
         chat = event.chat
+        if not self.table.has_processes(chat.id):
+            return
         if chat.deleted_at or not (chat.working or chat.keep_processes):
             self._ending.start(self.table.end_chat(chat.id))

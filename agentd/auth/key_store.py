@@ -106,6 +106,7 @@ class KeyFile:
 
     def __init__(self, layout: Layout, gateway_keys: AccessKeySource | None = None) -> None:
         self._layout = layout
+        self._path = layout.keys  # joined once: it is looked at for every request
         self._revoked = RevokedKeys(layout.revoked)
         self._renewals = RenewalFile(layout.renewals, Renewal)
         self._renewing = False
@@ -113,14 +114,14 @@ class KeyFile:
 
     def get_stamp(self) -> object:
         """Return the stamp of ``keys.yml``; during a renewal also that of ``renewals.json``."""
-        stamp = document.get_stamp(self._layout.keys)
+        stamp = document.get_stamp(self._path)
         return (stamp, document.get_stamp(self._layout.renewals)) if self._renewing else stamp
 
     def read(self) -> KeyFileContents:
         """Return the contents of the files; errors are in its ``problem``."""
         try:
             revoked = self._revoked.read_digests()
-            found = document.read_document(self._layout.keys, yaml_reader.MAX_FILE_SIZE, own=True)
+            found = document.read_document(self._path, yaml_reader.MAX_FILE_SIZE, own=True)
         except AgentdError as error:
             return KeyFileContents(problem=error.message)
         if found is None:
@@ -142,12 +143,12 @@ class KeyFile:
         It waits a moment first: a file is truncated a little before its time is updated.
         """
         time.sleep(MTIME_SETTLE_SECONDS)
-        stamp = document.get_stamp(self._layout.keys)
+        stamp = document.get_stamp(self._path)
         return stamp.mtime_ns / 1e9 if stamp else 0.0
 
     def check(self) -> None:
         """Raise ``ConfigError`` or ``Unavailable`` if ``keys.yml`` cannot be used."""
-        found = document.read_document(self._layout.keys, yaml_reader.MAX_FILE_SIZE, own=True)
+        found = document.read_document(self._path, yaml_reader.MAX_FILE_SIZE, own=True)
         if found:
             self._parse(found.data)
         self._renewals.read()
@@ -300,7 +301,7 @@ class KeyFile:
         return tuple(one for one in renewals if one.sha256 not in revoked)
 
     def _parse(self, data: bytes) -> tuple[NamedKey, ...]:
-        return yaml_reader.load_yaml(self._layout.keys, data, KeysYml, _validate).keys or ()
+        return yaml_reader.load_yaml(self._path, data, KeysYml, _validate).keys or ()
 
     def _open_for_edit(self) -> tuple[tuple[NamedKey, ...], Callable[..., None]]:
         """Return the current keys, and a function ``edit(change, expected keys after it)``.
@@ -308,7 +309,7 @@ class KeyFile:
         Raises ``ConfigError`` when the file is invalid; the edit raises ``Conflict`` when the
         file was changed by somebody else meanwhile.
         """
-        path = self._layout.keys
+        path = self._path
         found = document.read_document(path, yaml_reader.MAX_FILE_SIZE, own=True)
         data = found.data if found and found.data.strip() else _HEADER
 

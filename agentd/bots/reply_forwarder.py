@@ -48,7 +48,7 @@ class ReplyForwarder:
 
     async def run(self) -> None:
         """Forward messages until ``leave`` is called or the token is refused."""
-        unsubscribe = self._services.bus.subscribe(self._on_event)
+        unsubscribe = self._services.bus.subscribe_to((MessageUpdate, ChatUpdate), self._on_event)
         waits = iter_delays()
         try:
             while not self._leaving:

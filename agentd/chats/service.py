@@ -33,7 +33,6 @@ from agentd.chats.state import IDEMPOTENCY_WINDOW, Chat, ChatSummary, Idempotent
 from agentd.chats.worktree import WorktreeBase, plan_worktree
 from agentd.core.clock import Timestamp, parse_iso
 from agentd.core.errors import Conflict, NotFound, PreconditionFailed, Unavailable
-from agentd.core.events import Event
 from agentd.core.idempotency import IdempotencyKey
 
 DEFAULT_TITLE = "Remote API Chat"
@@ -132,14 +131,14 @@ class ChatService:
         """Return the summary once the chat is idle, or after that long."""
         arrived = asyncio.get_running_loop().create_future()
 
-        def on_event(event: Event) -> None:
-            if not isinstance(event, ChatStateEvent) or event.chat.id != chat_id:
+        def on_chat_changed(event: ChatStateEvent) -> None:
+            if arrived.done() or event.chat.id != chat_id:
                 return
-            if event.chat.is_idle_at(self._chats.clock.now()) and not arrived.done():
+            if event.chat.is_idle_at(self._chats.clock.now()):
                 arrived.set_result(None)
 
         if not self.is_idle(chat_id):
-            stop = self._chats.bus.subscribe(on_event)
+            stop = self._chats.bus.subscribe_to((ChatStateEvent,), on_chat_changed)
             try:
                 await asyncio.wait([arrived], timeout=seconds)
             finally:

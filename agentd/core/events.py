@@ -8,7 +8,7 @@ Each subject defines its own events. Source: the remote-control specification, s
 import logging
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import ClassVar, Protocol, TypeAlias
+from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar
 
 from msgspec import Struct
 
@@ -77,23 +77,47 @@ class LastEventOfRecord(StoredEvent, frozen=True):
         """The end of the journal, including this record."""
 
 
+E = TypeVar("E", bound=Event)
 Listener: TypeAlias = Callable[[Event], None]
 
 
 class EventBus:
-    """Delivers each event to all listeners: synchronously, in order, on the loop's thread."""
+    """Delivers each event to its listeners: synchronously, in order, on the loop's thread."""
 
     def __init__(self) -> None:
-        self._listeners: list[Listener] = []
+        self._subscriptions: list[tuple[Callable[[Any], None], tuple[type[Event], ...]]] = []
+        self._by_kind: dict[type[Event], tuple[Listener, ...]] = {}
+        """The listeners of an event, by its class; filled as events are published."""
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         """Call ``listener`` with each event until the returned function is called."""
-        self._listeners.append(listener)
-        return lambda: self._listeners.remove(listener)
+        return self.subscribe_to((Event,), listener)
+
+    def subscribe_to(
+        self, kinds: tuple[type[E], ...], listener: Callable[[E], None]
+    ) -> Callable[[], None]:
+        """Call ``listener`` with each event of these classes, and of those derived from them.
+
+        It ends when the returned function is called.
+        """
+        subscription = (listener, kinds)
+        self._subscriptions.append(subscription)
+        self._by_kind.clear()
+
+        def unsubscribe() -> None:
+            self._subscriptions.remove(subscription)
+            self._by_kind.clear()
+
+        return unsubscribe
 
     def publish(self, event: Event) -> None:
-        """Deliver an event to all listeners; a listener's exception is logged, not raised."""
-        for listener in tuple(self._listeners):
+        """Deliver an event to its listeners; a listener's exception is logged, not raised."""
+        kind = type(event)
+        listeners = self._by_kind.get(kind)
+        if listeners is None:
+            found = (one for one, kinds in self._subscriptions if issubclass(kind, kinds))
+            listeners = self._by_kind[kind] = tuple(found)
+        for listener in listeners:
             try:
                 listener(event)
             except Exception:  # a task boundary: the other listeners must hear of it, too

@@ -19,7 +19,7 @@ from agentd.chats.events import ChatDeletedUpdate, ChatStateEvent, ChatUpdate
 from agentd.chats.service import ChatService
 from agentd.core.clock import Clock, Timestamp, format_iso, parse_iso
 from agentd.core.errors import AgentdError, NotFound
-from agentd.core.events import Event, EventBus
+from agentd.core.events import EventBus
 from agentd.core.tasks import BackgroundTasks, cancel_task
 from agentd.schedules.cron import DueFiring, find_due, find_next_firing, find_soonest
 from agentd.schedules.events import SchedulesUpdate
@@ -113,7 +113,7 @@ class ScheduleService:
             self._progress = await asyncio.to_thread(self._progress_store.load)
         except AgentdError as error:
             log.error("schedules begin anew: %s", error.message)
-        self._unsubscribe = self._bus.subscribe(self._on_event)
+        self._unsubscribe = self._bus.subscribe_to((ChatStateEvent,), self._on_chat_changed)
         for name in list(self._progress):
             await self._recover(name)
         self._keeper = asyncio.create_task(self._keep_time())
@@ -269,9 +269,7 @@ class ScheduleService:
             if run.is_open:
                 await self._follow(name, run)
 
-    def _on_event(self, event: Event) -> None:
-        if not isinstance(event, ChatStateEvent):
-            return
+    def _on_chat_changed(self, event: ChatStateEvent) -> None:
         reason = event.reason if isinstance(event, ChatUpdate) else ""
         if isinstance(event, ChatDeletedUpdate) or reason.startswith(("turn.", "queue.")):
             for name, known in list(self._progress.items()):

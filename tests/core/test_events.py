@@ -2,8 +2,9 @@
 
 import logging
 
-from agentd.chats.events import MessageUpdate
-from agentd.core.events import EventBus
+from agentd.auth.events import KeysUpdate
+from agentd.chats.events import MessageUpdate, QueueUpdate
+from agentd.core.events import EventBus, StoredEvent
 
 ONE = MessageUpdate(1, 1, None)
 TWO = MessageUpdate(2, 1, None)
@@ -16,6 +17,31 @@ def test_all_who_listen_hear_all_events_in_order():
     bus.publish(ONE)
     bus.publish(TWO)
     assert first == second == [ONE, TWO]
+
+
+def test_a_listener_hears_only_the_kinds_that_it_named_and_what_is_derived_from_them():
+    bus, all_, some, stored = EventBus(), [], [], []
+    other, keys = QueueUpdate(3, 1, ()), KeysUpdate(())
+    bus.publish(ONE)
+    bus.subscribe(all_.append)
+    bus.subscribe_to((MessageUpdate, KeysUpdate), some.append)
+    bus.subscribe_to((StoredEvent,), stored.append)
+    for event in (ONE, other, keys, TWO):
+        bus.publish(event)
+    assert all_ == [ONE, other, keys, TWO]
+    assert some == [ONE, keys, TWO]
+    assert stored == [ONE, other, TWO]
+
+
+def test_whoever_listens_after_an_event_hears_the_next_of_its_kind():
+    bus, first, second = EventBus(), [], []
+    stop = bus.subscribe_to((MessageUpdate,), first.append)
+    bus.publish(ONE)
+    bus.subscribe_to((MessageUpdate,), second.append)
+    bus.publish(TWO)
+    stop()
+    bus.publish(ONE)
+    assert (first, second) == ([ONE, TWO], [TWO, ONE])
 
 
 def test_a_client_that_unsubscribed_receives_nothing_more():

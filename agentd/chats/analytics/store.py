@@ -26,7 +26,7 @@ from agentd.chats.analytics.report import (
     sort_rows,
 )
 from agentd.chats.analytics.rollup import FORMAT, ChatRollup, fold_journal, load_rollup, save_rollup
-from agentd.chats.events import ChatDeletedUpdate, ChatUpdate
+from agentd.chats.events import ChatStateEvent
 from agentd.chats.state import ChatSummary
 from agentd.core.events import Event
 from agentd.core.tasks import cancel_task
@@ -82,15 +82,11 @@ class AnalyticsStore:
         self._ahead: asyncio.Task[None] | None = None
         """Reads what is not remembered, once."""
 
-    def on_event(self, event: Event) -> None:
+    def on_chat_changed(self, event: ChatStateEvent) -> None:
         """Remember which chat changed; this is all that a record costs."""
-        if self._changed is None:
-            return
-        match event:
-            case ChatUpdate(chat=chat):
-                self._changed[chat.id] = None if chat.deleted_at else chat
-            case ChatDeletedUpdate(chat=gone):
-                self._changed[gone.id] = None
+        if self._changed is not None:
+            chat = event.chat
+            self._changed[chat.id] = None if chat.deleted_at else chat
 
     async def report(
         self, by: GroupBy, first: str, last: str, *, daily: bool = False

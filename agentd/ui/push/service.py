@@ -17,7 +17,13 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec.structs import replace
 
-from agentd.chats.events import ApprovalUpdate, ChatDeletedUpdate, ChatUpdate, MessageUpdate
+from agentd.chats.events import (
+    ApprovalUpdate,
+    ChatDeletedUpdate,
+    ChatStateEvent,
+    ChatUpdate,
+    MessageUpdate,
+)
 from agentd.chats.state import ChatSummary
 from agentd.core.clock import Clock, parse_iso
 from agentd.core.errors import AgentdError, BadRequest, LimitReached, Unavailable
@@ -130,7 +136,9 @@ class PushService:
             self._content = await asyncio.to_thread(self._store.load)
         except AgentdError as error:
             log.error("push notifications cannot be sent: %s", error.message)
-        self._unsubscribe = bus.subscribe(self._on_event)
+        self._unsubscribe = bus.subscribe_to(
+            (ApprovalUpdate, MessageUpdate, ChatStateEvent, MeUpdate), self._on_event
+        )
         if self._logins.is_complete:
             known = self._content.subscriptions
             self.end_logins([one.session for one in known if not self._find_caller(one)])

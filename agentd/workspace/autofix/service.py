@@ -93,7 +93,7 @@ class AutofixService:
         for fix in self.status.builds:
             if fix.tried and self._is_at_work(fix.chat_id):
                 self._asked.setdefault(fix.chat_id, set()).add(fix.build)
-        self._unsubscribe = self._bus.subscribe(self._on_event)
+        self._unsubscribe = self._bus.subscribe_to((BuildUpdate, ChatUpdate), self._on_event)
 
     def _is_at_work(self, chat_id: int) -> bool:
         """Return whether a chat has prompts to carry out, such as one of an earlier daemon's."""

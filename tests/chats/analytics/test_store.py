@@ -8,11 +8,12 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from agentd.chats.analytics import store as module
 from agentd.chats.analytics.report import AnalyticsReport
 from agentd.chats.analytics.store import AnalyticsStore
-from agentd.chats.events import ChatDeletedUpdate, ChatUpdate
+from agentd.chats.events import ChatDeletedUpdate, ChatStateEvent, ChatUpdate
 from agentd.chats.service import NewChat
 from agentd.storage.checksummed_json import decode_checksummed, encode_checksummed
 from tests.conftest import ME, TEST, running_services
@@ -24,9 +25,9 @@ DAY = 86_400
 
 
 def subscribe_store(services) -> AnalyticsStore:
-    """Return roll-ups that are told of every event."""
+    """Return roll-ups that are told how chats change."""
     mine = AnalyticsStore(services.layout, services.chats.list_summaries, services.bus.publish)
-    services.bus.subscribe(mine.on_event)
+    services.bus.subscribe_to((ChatStateEvent,), mine.on_chat_changed)
     return mine
 
 
@@ -209,7 +210,8 @@ async def test_a_chat_that_goes_no_longer_counts_and_one_that_comes_back_does(la
             str(other): 2,
         }
         summary = services.chats.get_summary(one)
-        services.bus.publish(ChatDeletedUpdate(summary.seq, summary))
+        deleted = replace(summary, deleted_at=services.clock.now())
+        services.bus.publish(ChatDeletedUpdate(summary.seq, deleted))
         report = await report_usage(services, analytics=mine)
         assert (count_turns(report), report.total.turns) == ({str(other): 2}, 2)
         services.bus.publish(ChatUpdate(summary.seq, summary, "chat.restored"))
