@@ -261,6 +261,25 @@ def test_a_port_in_use_is_a_clear_error_and_leaves_nothing_locked(start: Start) 
     assert is_healthy(start().up())
 
 
+def test_the_service_manager_is_told_why_a_start_failed(
+    start: Start, manager: socket.socket, tmp_path: Path
+) -> None:
+    """Once a unit has failed too often, systemd shows no line of the journal beside it."""
+    (tmp_path / "config").mkdir()
+    settings = tmp_path / "config" / "agentd.yml"
+    settings.write_text("prot: 1\nhots: a\n")
+    refused = start(NOTIFY_SOCKET=get_notify_address(manager))
+    assert refused.child.wait(PATIENCE) == 1
+    what = f'{settings}:1: "prot" is not known here; did you mean "port"? (and 1 more)'
+    assert manager.recv(4096).decode() == f"STATUS=Failed: {what}"
+    settings.unlink()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        start("--port", port, NOTIFY_SOCKET=get_notify_address(manager))
+        told = manager.recv(4096).decode()
+    assert told.startswith("STATUS=Failed: ") and port in told
+
+
 # Stopping.
 
 

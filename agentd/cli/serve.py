@@ -5,6 +5,8 @@ import gc
 import os
 
 from agentd.cli.options import Subcommands, resolve_config
+from agentd.core.errors import AgentdError, ConfigError
+from agentd.system.sd_notify import Notifier
 
 EXAMPLES = """\
 examples:
@@ -37,8 +39,24 @@ def run(args: argparse.Namespace) -> int:
         from agentd.app.daemon import run as run_daemon
 
         return run_daemon(*resolve_config(args), os.environ, enable_garbage_collection)
+    except AgentdError as error:
+        _report_failure(error)
+        raise
     finally:
         gc.enable()
+
+
+def _report_failure(error: AgentdError) -> None:
+    """Set the line in ``systemctl status``.
+
+    Once the unit has failed too often, systemd shows it none of the lines that are in the journal.
+    """
+    problems = error.problems if isinstance(error, ConfigError) else []
+    what = str(problems[0]) if problems else error.message
+    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+    notifier = Notifier.from_environment(os.environ)
+    notifier.report_status(f"Failed: {what}{more}")
+    notifier.close()
 
 
 def enable_garbage_collection() -> None:
