@@ -145,6 +145,26 @@ def test_the_folder_that_a_unit_names_is_made_and_worked_in(start: Start, tmp_pa
         assert "kettle" in client.messages(number)[-1]["content"]
 
 
+def test_a_check_tells_the_folder_of_the_running_daemon(start: Start, tmp_path: Path) -> None:
+    """A shell does not have what a unit names, and is mostly in the home folder."""
+    process = start(AGENTD_DEFAULT_WORKSPACE=str(tmp_path / "made")).up()
+    shell = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHONPATH": str(REPOSITORY)}
+    places = ["--state", process.layout.state, "--config", process.layout.config]
+    check = [sys.executable, "-m", "agentd", "check", *places]
+
+    def run_check() -> str:
+        done = subprocess.run(
+            check, cwd=tmp_path, env=shell, capture_output=True, text=True, check=True
+        )
+        return done.stderr
+
+    told = run_check()
+    assert f"the running daemon's workspace is {tmp_path / 'made'}\n" in told
+    assert "whole home" not in told
+    assert process.end(signal.SIGKILL) == -signal.SIGKILL  # daemon.json stays
+    assert "whole home" in run_check()
+
+
 @pytest.mark.parametrize("workspace", ["/", "state"])
 def test_a_folder_that_no_agent_may_work_in_is_refused_at_the_start(
     start: Start, workspace: str

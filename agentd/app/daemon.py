@@ -35,10 +35,10 @@ from agentd.app.config_files import ConfigFiles
 from agentd.app.deferred_routes import defer_management, defer_mcp
 from agentd.app.gateway import find_dialects
 from agentd.app.http_server import ComponentRoutes, LiveEvents, ServerUrls, start_http_server
-from agentd.app.state import DaemonInfo, State
+from agentd.app.state import DaemonInfo
 from agentd.auth.sign_in_links import SignInLinks
 from agentd.chats.replay import Replay
-from agentd.core.clock import Clock, SystemClock
+from agentd.core.clock import SystemClock
 from agentd.core.errors import AgentdError, Unavailable
 from agentd.core.tasks import cancel_task
 from agentd.http.connections import ConnectionRegistry
@@ -175,7 +175,7 @@ async def start_daemon(
             auth.access.issue_own_key(),
             partial(find_dialects, components.gateway),
         )
-        await _announce(core.state, urls, core.clock)
+        await _announce(core, urls, settings.workspace)
         running = RunningDaemon(
             *urls, bool(auth.sessions.users), asyncio.get_running_loop().create_future()
         )
@@ -240,10 +240,10 @@ def _follow_host_settings(config_files: ConfigFiles, host: str, hosts: Hosts) ->
     return proxies
 
 
-async def _announce(state: State, urls: ServerUrls, clock: Clock) -> None:
-    daemon = DaemonInfo(os.getpid(), urls.local, clock.now(), urls.public)
+async def _announce(core: Core, urls: ServerUrls, workspace: str) -> None:
+    daemon = DaemonInfo(os.getpid(), urls.local, core.clock.now(), urls.public, workspace=workspace)
     try:
-        await asyncio.to_thread(state.announce, daemon)
+        await asyncio.to_thread(core.state.announce, daemon)
     except Unavailable as error:
         log.warning("%s", error.message)
 

@@ -63,6 +63,8 @@ class DaemonInfo(Struct, frozen=True):
     lock_inode: int = 0
     """The inode of the lock file that it holds, which a copy of the folder does not have; 0: an
     earlier version wrote this."""
+    workspace: str = ""
+    """The folder that its agents work in; empty: an earlier version wrote this."""
 
 
 class State(Struct):

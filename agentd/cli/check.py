@@ -24,6 +24,7 @@ from agentd.app.inspect import (
     find_gateway_problems,
     find_state_problems,
 )
+from agentd.app.state import is_served_by, read_daemon_info
 from agentd.auth.key_store import KeyFile
 from agentd.auth.user_store import UserFile
 from agentd.bots.store import BotsYmlFile
@@ -46,6 +47,7 @@ from agentd.settings.sources import ResolvedConfig, describe_unused, read_settin
 from agentd.skills import store as skills_store
 from agentd.speech.store import check as check_speech
 from agentd.storage.document import NO_FOLDER
+from agentd.storage.layout import Layout
 from agentd.system.ports import HOST_HELP, explain_unusable_host
 from agentd.system.protected_paths import WORKTREES, explain_risky_workspace
 from agentd.workspace.job_store import find_job_problems, load_builds, load_deployments
@@ -134,9 +136,21 @@ def _print_sources(config: ResolvedConfig | None) -> None:
     print(config.sources, file=sys.stderr)
     if unused := describe_unused(config.overrides):
         print(unused, file=sys.stderr)
+    workspace = _find_served_workspace(config.layout) or config.settings.workspace
+    if workspace != config.settings.workspace:
+        print(f"the running daemon's workspace is {workspace}", file=sys.stderr)
     home = find_protected_places(config.layout).home
-    if risk := explain_risky_workspace(realpath(config.settings.workspace), home):
+    if risk := explain_risky_workspace(realpath(workspace), home):
         print(risk, file=sys.stderr)
+
+
+def _find_served_workspace(layout: Layout) -> str:
+    """Return the workspace of the running daemon, which a unit may name; empty if it is unknown."""
+    try:
+        daemon = read_daemon_info(layout)
+    except AgentdError:  # the problems of the state folder are reported
+        return ""
+    return daemon.workspace if daemon and is_served_by(daemon, layout) else ""
 
 
 def _print_refused_models(config: ResolvedConfig | None, models: Models | None) -> None:
