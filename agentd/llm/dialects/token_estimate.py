@@ -118,8 +118,17 @@ def _read_image(value: dict[str, object]) -> bytes | None:
         case {"type": "image", "source": dict(source)}:
             inside = source.get("data")
             return inside.encode() if isinstance(inside, str) else b""
-        case {"inlineData": {"mimeType": str(kind), "data": str(data)}} | {
-            "inline_data": {"mime_type": str(kind), "data": str(data)}
+        case {"inlineData": dict(blob)} | {"inline_data": dict(blob)}:
+            return _read_blob(blob)
+    return None
+
+
+def _read_blob(blob: dict[str, object]) -> bytes | None:
+    """Return the bytes of Gemini's image; Google's Python library mixes both forms of names."""
+    match blob:
+        case {"mimeType": str(kind), "data": str(data)} | {
+            "mime_type": str(kind),
+            "data": str(data),
         }:
             return data.encode() if kind.startswith("image/") else None
     return None

@@ -77,6 +77,7 @@ PICTURES = {
     },
     "gemini": {"inlineData": {"mimeType": "image/png", "data": "%s"}},
     "gemini underscored": {"inline_data": {"mime_type": "image/png", "data": "%s"}},
+    "google's python client": {"inlineData": {"data": "%s", "mime_type": "image/png"}},
 }
 
 
