@@ -27,6 +27,9 @@ _SAME = (
     "additionalProperties",
 )
 
+_OWN_FORMATS = ("enum", "int32", "int64", "float", "double")
+"""Formats of Google's that the standard does not know, and that other suppliers may refuse."""
+
 _ASIDE = ("nullable", "example", "propertyOrdering")
 """Keywords that do not restrict values, or that are expressed otherwise."""
 
@@ -39,7 +42,8 @@ def to_json_schema(schema: object) -> dict[str, object]:
     for written, value in schema.items():
         name = _to_camel_case(str(written))
         if name in _SAME or name.startswith("$"):
-            found[name] = value
+            if name != "format" or value not in _OWN_FORMATS:
+                found[name] = value
         elif name == "type":
             found["type"] = str(value).lower()
         elif name in _NUMBERS:
@@ -54,9 +58,19 @@ def to_json_schema(schema: object) -> dict[str, object]:
             raise BadRequest(f"{name[:60]!r} is not a field of a schema")
     if found.get("type") == "type_unspecified":
         del found["type"]
-    if schema.get("nullable") is True and "type" in found:
-        found["type"] = [found["type"], "null"]
-    return found
+    return found | _allow_null(found) if schema.get("nullable") is True else found
+
+
+def _allow_null(schema: Mapping[str, object]) -> dict[str, object]:
+    """Return what changes in a schema that also allows null."""
+    changed: dict[str, object] = {}
+    if "type" in schema:
+        changed["type"] = [schema["type"], "null"]
+    elif isinstance(choices := schema.get("anyOf"), list):
+        changed["anyOf"] = [*choices, {"type": "null"}]
+    if isinstance(values := schema.get("enum"), list) and None not in values:
+        changed["enum"] = [*values, None]
+    return changed
 
 
 def _parse_number(name: str, value: object) -> int:

@@ -6,6 +6,7 @@ material, in snake_case.
 
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
 from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
@@ -132,7 +133,13 @@ class _Part(_Strict, frozen=True):
 
 class _Content(_Strict, frozen=True):
     parts: tuple[_Part, ...] = ()
-    role: Literal["user", "model", "function", ""] | None = None
+    role: Literal["user", "model", "function", "tool", ""] | None = None
+
+
+class _Instruction(_Strict, frozen=True):
+    parts: tuple[_Part, ...] = ()
+    role: Ignored = None
+    """Google reads no role here either; its material writes "system" or "user"."""
 
 
 class _Declared(_Strict, frozen=True):
@@ -167,6 +174,9 @@ class _Thinking(_Strict, frozen=True):
     thinking_level: str | None = None
 
 
+_NoPenalty: TypeAlias = Annotated[float, Meta(ge=0, le=0)]
+
+
 class _Settings(_Strict, frozen=True):
     max_output_tokens: TokenCount | None = None
     temperature: float | None = None
@@ -180,13 +190,15 @@ class _Settings(_Strict, frozen=True):
     response_json_schema: dict[str, object] | None = None
     thinking_config: _Thinking = _Thinking()
     response_logprobs: Literal[False] | None = None
+    presence_penalty: _NoPenalty | None = None
+    frequency_penalty: _NoPenalty | None = None
     response_modalities: tuple[Literal["TEXT"], ...] = ()
     media_resolution: Ignored = None
 
 
 class _Request(Struct, frozen=True, kw_only=True, rename="camel"):
     contents: list[_Content]
-    system_instruction: _Content | None = None
+    system_instruction: _Instruction | None = None
     tools: tuple[_Tools, ...] = ()
     tool_config: _ToolConfig = _ToolConfig()
     generation_config: _Settings = _Settings()
@@ -257,7 +269,7 @@ def parse_request(body: bytes) -> Conversation:
         _parse_tool(one) for tools in request.tools for one in tools.function_declarations
     )
     return Conversation(
-        messages=merge_adjacent(_ContentParser().parse(request.contents)),
+        messages=tuple(map(_join_texts, merge_adjacent(_ContentParser().parse(request.contents)))),
         system=join_paragraphs(piece.text or "" for piece in declared),
         tools=tools,
         tool_choice=_parse_choice(request.tool_config.function_calling_config, tools),
@@ -368,6 +380,19 @@ class _ContentParser:
         words = value if isinstance(value, str) else msgspec.json.encode(value).decode()
         pictures = [_parse_blob(piece.inline_data) for piece in declared.parts or ()]
         return ToolResult(call.id, (TextPart(words), *pictures), is_error=failed)
+
+
+def _join_texts(message: ModelMessage) -> ModelMessage:
+    """Return a model's message with each row of texts as one: they are a stream's chunks."""
+    if message.role == "user":
+        return message
+    parts: list[MessagePart] = []
+    for kind, row in groupby(message.parts, type):
+        if kind is TextPart:
+            parts.append(TextPart("".join(part.text for part in row if isinstance(part, TextPart))))
+        else:
+            parts += row
+    return ModelMessage(message.role, tuple(parts))
 
 
 def _parse_blob(blob: _Blob) -> ImagePart | DocumentPart:

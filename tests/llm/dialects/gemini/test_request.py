@@ -179,6 +179,32 @@ def test_the_contents_of_one_streamed_reply_are_one_turn():
     assert [(part.id, part.content[0].text) for part in results.parts] == [("b", "b"), ("a", "a")]
 
 
+def test_the_texts_of_one_streamed_reply_are_one_text():
+    """Chunks of whitespace alone would get lost, and each of the others would be a message."""
+    pieces = ["One\n", "\n", "- two", " three", ""]
+    chunks = [{"role": "model", "parts": [{"text": piece}]} for piece in pieces]
+    shown = {"role": "model", "parts": [CALL["parts"][0], {"text": "four"}, {"text": " five"}]}
+    said = {"parts": [{"text": "a"}, {"text": "b"}]}
+    user, reply = parse_contents(said, *chunks, shown).messages
+    assert user.parts == (TextPart("a"), TextPart("b"))
+    first, call, last = reply.parts
+    assert (first, last) == (TextPart("One\n\n- two three"), TextPart("four five"))
+    assert call.name == "ls"
+
+
+@pytest.mark.parametrize("role", ["user", "function", "tool", "", None])
+def test_results_are_given_in_any_role_that_google_names(role):
+    answer = {"functionResponse": {"name": "ls", "response": {"output": "etc"}}}
+    *_, last = parse_contents(HELLO, CALL, {"role": role, "parts": [answer]}).messages
+    assert (last.role, last.parts[0].content) == ("user", (TextPart("etc"),))
+
+
+@pytest.mark.parametrize("role", ["system", "user", "model", "", None])
+def test_instructions_are_given_in_any_role(role):
+    given = {"role": role, "parts": [{"text": "Be brief."}]}
+    assert parse_contents(systemInstruction=given).system == "Be brief."
+
+
 def test_a_response_belongs_to_a_call_of_the_turn_before_it():
     answer = {"parts": [{"functionResponse": {"name": "ls", "response": {"output": "etc"}}}]}
     messages = parse_contents(HELLO, CALL, HELLO, CALL, answer).messages
@@ -292,6 +318,33 @@ def test_a_schema_in_gemini_s_own_form():
 
 
 @pytest.mark.parametrize(
+    ("own", "standard"),
+    [
+        (
+            {"type": "STRING", "format": "enum", "enum": ["a", "b"]},
+            {"type": "string", "enum": ["a", "b"]},
+        ),
+        ({"type": "INTEGER", "format": "int32"}, {"type": "integer"}),
+        ({"type": "STRING", "format": "date-time"}, {"type": "string", "format": "date-time"}),
+        (
+            {"type": "STRING", "enum": ["a"], "nullable": True},
+            {"type": ["string", "null"], "enum": ["a", None]},
+        ),
+        (
+            {"anyOf": [{"type": "STRING"}, {"type": "NUMBER"}], "nullable": True},
+            {"anyOf": [{"type": "string"}, {"type": "number"}, {"type": "null"}]},
+        ),
+        ({"nullable": True}, {}),
+        ({"type": "STRING", "nullable": False}, {"type": "string"}),
+    ],
+)
+def test_what_a_schema_means_to_others(own, standard):
+    settings = {"responseMimeType": "application/json", "responseSchema": own}
+    wanted = parse_contents(generationConfig=settings).response_format
+    assert wanted == JsonFormat(standard)
+
+
+@pytest.mark.parametrize(
     ("schema", "words"),
     [
         ({"type": "OBJECT", "wonder": 1}, "'wonder' is not a field"),
@@ -310,6 +363,8 @@ def test_what_is_no_schema_is_refused(schema, words):
         ({"cachedContent": "cachedContents/1"}, "stored at Google"),
         ({"generationConfig": {"seed": "one"}}, "seed"),
         ({"generationConfig": {"candidateCount": 2}}, "candidateCount"),
+        ({"generationConfig": {"presencePenalty": 0.1}}, "presencePenalty"),
+        ({"generationConfig": {"frequency_penalty": -1}}, "frequencyPenalty"),
         ({"generationConfig": {"responseModalities": ["IMAGE"]}}, "IMAGE"),
         ({"wonder": 1}, "wonder"),
         ({"contents": [{"parts": [{"executableCode": {}}]}]}, "executableCode"),
@@ -342,6 +397,8 @@ def test_what_others_need_not_know_is_left_out():
         more = {"labels": {"team": "a"}, "store": False, "serviceTier": tier}
         assert parse_contents(**more) == parse_contents()
     assert parse_contents(generationConfig={"responseModalities": "TEXT"}) == parse_contents()
+    none = {"presencePenalty": 0, "frequencyPenalty": 0.0}
+    assert parse_contents(generationConfig=none) == parse_contents()
 
 
 def test_what_is_said_to_a_supplier_comes_back_as_it_was():
