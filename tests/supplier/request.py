@@ -87,11 +87,11 @@ class Request(Struct, frozen=True):
 
 
 def _is_user(turn: dict[str, Any]) -> bool:
-    return turn.get("role") == "user"
+    return turn.get("role") == "user" or (turn.get("role") == "tool" and "parts" in turn)
 
 
 def _iter_results(turn: dict[str, Any]) -> Iterator[Result]:
-    if turn.get("role") == "tool":
+    if turn.get("role") == "tool" and "parts" not in turn:
         yield Result(turn.get("tool_call_id", ""), _join_text(turn.get("content")))
     elif str(turn.get("type", "")).endswith("_call_output"):
         yield Result(turn.get("call_id", ""), _join_text(turn.get("output")))
