@@ -287,7 +287,7 @@ def test_pythons_image_costs_no_more_than_an_image_in_tokens(
     reply = client.models.generate_content(model=model, contents=["What is it?", picture])
     assert reply.text == "A dot."
     counted = client.models.count_tokens(model=model, contents=["What is it?", picture])
-    assert counted.total_tokens < 6000
+    assert (counted.total_tokens or 0) in range(1, 6000)
 
 
 @every_channel
