@@ -289,21 +289,27 @@ export async function editDialog({ title, path, fields, done, finish = (changes)
   await openDialog(title, (close) => {
     const form = resourceForm(fields, known.body);
     const other = signal(/** @type {Difference[] | null} */ (null));
+    const end = async (/** @type {any} */ changed) => {
+      close();
+      toast("Saved");
+      await done(changed);
+    };
+    /** @returns {Promise<void>} */
     const send = async () => {
       const changes = finish(form.changes());
       if (!Object.keys(changes).length) return close();
       try {
-        const changed = await call("PATCH", path, { body: changes, ifMatch: known.etag });
-        close();
-        toast("Saved");
-        await done(changed);
+        await end(await call("PATCH", path, { body: changes, ifMatch: known.etag }));
       } catch (error) {
         if (!(error instanceof ApiError && error.status === 412)) throw error;
         known = await callTagged("GET", path);
         const found = form.take(known.body);
         // Two secrets may look the same while they are masked: only the person knows whether theirs was changed.
         const hidden = fields.some((field) => field.kind === "secret" && at(changes, field.name) !== undefined);
-        if (!found.length && !hidden) return send();
+        if (!found.length && !hidden) {
+          // Nothing is left to send where a try before was carried out without an answer.
+          return Object.keys(finish(form.changes())).length ? send() : end(known.body);
+        }
         other.value = found;
         queueMicrotask(() => beside.scrollIntoView({ block: "nearest" }));
       }

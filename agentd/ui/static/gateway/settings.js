@@ -133,7 +133,7 @@ function settingsCard({ id, title, text, fields }, settings, reload) {
     const { body, etag } = await callTagged("GET", "/api/agent/settings");
     if (!take(body.settings)) return;
     const changes = form.changes();
-    if (!Object.keys(changes).length) return toast("Nothing was changed");
+    if (!Object.keys(changes).length) return toast("All of it is saved already");
     const saved = form.sending();
     isSending = true;
     try {

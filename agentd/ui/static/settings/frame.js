@@ -106,6 +106,7 @@ export function labelled(label, input, hint) {
 export function sendForm({ action, danger = false, oncancel, send, ...rest }, ...content) {
   const busy = signal(false);
   const failed = signal(/** @type {unknown} */ (null));
+  let isUnanswered = false; // a try before was lost, which may have been carried out
   const submit = async (/** @type {Event} */ event) => {
     event.preventDefault();
     if (busy.peek()) return;
@@ -115,7 +116,8 @@ export function sendForm({ action, danger = false, oncancel, send, ...rest }, ..
       await send();
     } catch (error) {
       if (!(error instanceof ApiError)) reportError(error);
-      failed.value = error;
+      failed.value = isUnanswered ? withDoubt(error) : error;
+      isUnanswered ||= error instanceof ApiError && error.code === "offline";
       queueMicrotask(() => refusal.scrollIntoView({ block: "nearest" })); // the form may be longer than its dialog
     }
     busy.value = false;
@@ -127,6 +129,16 @@ export function sendForm({ action, danger = false, oncancel, send, ...rest }, ..
     el("footer", null,
       oncancel ? el("button", { class: "btn", type: "button", onclick: oncancel }, "Cancel") : null,
       el("button", { class: danger ? "btn danger" : "btn main", changes: "viewer", disabled: () => busy.value }, action)));
+}
+
+/**
+ * What is wrong with a try after one without an answer; that it is done already may be the reason.
+ * @param {unknown} error
+ */
+function withDoubt(error) {
+  if (!(error instanceof ApiError && (error.status === 409 || error.status === 404))) return error;
+  const doubt = "agentd did not answer the try before, but may have carried it out: close this form and look.";
+  return new ApiError(error.status, error.code, error.message, [error.details, doubt].filter(Boolean).join(" "));
 }
 
 /**
