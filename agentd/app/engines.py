@@ -11,7 +11,7 @@ from msgspec import structs
 
 from agentd.agent.custom_commands.expansion import CommandEngine
 from agentd.agent.custom_commands.store import CommandDirectory
-from agentd.agent.engine import Approver, Engine, TurnRequest
+from agentd.agent.engine import Approver, Engine, EngineEvent, TurnRequest
 from agentd.agent.engines.acp.conversation import AcpConversation
 from agentd.agent.engines.acp.launch import build_launch as acp_launch
 from agentd.agent.engines.claude_code.conversation import ClaudeConversation
@@ -29,7 +29,7 @@ from agentd.agent.engines.offline.engine import OfflineEngine
 from agentd.agent.folder_engine import FolderEngine
 from agentd.agent.hooks.directory import HookDirectory
 from agentd.agent.mcp_servers.directory import McpDirectory
-from agentd.agent.mcp_servers.handover import render_for_claude
+from agentd.agent.mcp_servers.handover import render_for_claude, tell_failure
 from agentd.agent.mcp_servers.model import ReadyServer, mark_server
 from agentd.agent.processes.table import ProcessTable
 from agentd.agent.suppliers import SupplierDirectory
@@ -178,9 +178,12 @@ class _ProgramEngines:
         def get_timeouts() -> TurnTimeouts:
             return TurnTimeouts(silence=self._now().silence_seconds)
 
-        async def ask_about_servers(given: TurnRequest, approver: Approver) -> None:
-            if self._mcp:
-                await self._mcp.list_servers(name, self._bounds.folder, given.chat_id, approver)
+        async def ask_about_servers(given: TurnRequest, approver: Approver) -> list[EngineEvent]:
+            if self._mcp is None:
+                return []
+            folder, chat = self._bounds.folder, given.chat_id
+            _, failures = await self._mcp.list_servers(name, folder, chat, approver)
+            return [tell_failure(*failure) for failure in failures]
 
         return StdioEngine(
             name,
@@ -221,9 +224,10 @@ class _ProgramEngines:
         """Prepare a turn of Claude Code, by its stream of JSON."""
         given = await self._attach_images(given)
         endpoint = await self._book.get_endpoint(given.supplier)
-        config = render_for_claude(await self._list_servers("claude-code", given))
-        launched = claude_launch(given, self._now().claude_command, endpoint, config)
-        return launched, ClaudeConversation(given, self._bounds, launched)
+        servers = await self._list_servers("claude-code", given)
+        command, config = self._now().claude_command, render_for_claude(servers)
+        launched = claude_launch(given, command, endpoint, config)
+        return launched, ClaudeConversation(given, self._bounds, launched, servers)
 
     async def prepare_acp(self, given: TurnRequest) -> tuple[ProgramLaunch, EngineConversation]:
         """Prepare a turn of any agent that speaks the Agent Client Protocol."""

@@ -8,7 +8,14 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from agentd.agent.engine import ToolUsed
 from agentd.agent.mcp_servers.model import ReadyServer
+from agentd.agent.text import sanitize
+
+
+def tell_failure(server: str, problem: str) -> ToolUsed:
+    """Return what the history is told of a server that an engine cannot use."""
+    return ToolUsed("mcp", server, f"failed: {sanitize(problem)}", ok=False)
 
 
 def render_for_acp(servers: Sequence[ReadyServer], *, http: bool) -> list[dict[str, object]]:
@@ -54,7 +61,16 @@ def render_for_claude(servers: Sequence[ReadyServer]) -> str:
 
 
 def _render_claude(server: ReadyServer) -> dict[str, object]:
+    # Without it, a call may last for half an hour, and one of an address for five minutes at most.
+    timeout = int(server.seconds * 1000)
     if server.url:
-        return {"type": "http", "url": server.url, "headers": dict(server.headers)}
+        headers = dict(server.headers)
+        return {"type": "http", "url": server.url, "headers": headers, "timeout": timeout}
     command, *arguments = server.command
-    return {"type": "stdio", "command": command, "args": arguments, "env": dict(server.env)}
+    return {
+        "type": "stdio",
+        "command": command,
+        "args": arguments,
+        "env": dict(server.env),
+        "timeout": timeout,
+    }

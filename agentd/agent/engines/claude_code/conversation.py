@@ -1,6 +1,6 @@
 """A turn with Claude Code, from the handshake to its result, without any I/O."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import TypeAlias
 
@@ -18,6 +18,7 @@ from agentd.agent.engine import (
 from agentd.agent.engines.claude_code.events import ClaudeEvents
 from agentd.agent.engines.claude_code.launch import ClaudeState, fits_argument, without_session
 from agentd.agent.engines.claude_code.questions import ClaudeQuestions, build_control_request
+from agentd.agent.engines.claude_code.servers import HandedServers
 from agentd.agent.engines.claude_code.usage import (
     read_event_windows,
     read_report_windows,
@@ -40,6 +41,7 @@ from agentd.agent.engines.external.conversation import (
 )
 from agentd.agent.engines.external.json_rpc import decode_line, get_path, get_text, iter_list
 from agentd.agent.engines.external.usage_windows import parse_moment
+from agentd.agent.mcp_servers.model import ReadyServer
 from agentd.core.clock import Timestamp
 from agentd.llm.dialects.half_characters import HalfCharacterDecoder
 
@@ -52,14 +54,20 @@ PAUSE = "The supplier of Claude Code asked for a pause"
 _INITIALIZE = "agentd-1"
 _INTERRUPT = "agentd-2"
 _GET_USAGE = "agentd-3"
+_GET_SERVERS = "agentd-4"
 
 
 class ClaudeConversation:
     """A turn with the program that was started by ``launched``."""
 
     def __init__(
-        self, assignment: TurnRequest, bounds: WorkspaceBounds, launched: ProgramLaunch
+        self,
+        assignment: TurnRequest,
+        bounds: WorkspaceBounds,
+        launched: ProgramLaunch,
+        mcp_servers: Sequence[ReadyServer] = (),
     ) -> None:
+        self._servers = HandedServers(mcp_servers)
         self._assignment = assignment
         self._launched = launched
         self._resumes = ClaudeState.parse(assignment.engine_state).session
@@ -128,17 +136,19 @@ class ClaudeConversation:
         In a resumed session, first ask for its cost so far: versions that keep counting report
         it; older ones, which start at zero, refuse the request.
         """
+        number = get_text(given, "response", "request_id")
+        if number == _GET_SERVERS:
+            yield from self._servers.report(get_path(given, "response", "response"))
         if self._prompted or self._stopping:
             return
-        match get_text(given, "response", "request_id"):
-            case number if number == _INITIALIZE and self._resumes:
-                yield build_control_request(_GET_USAGE, "get_usage")
-            case number if number in (_INITIALIZE, _GET_USAGE):
-                report = get_path(given, "response", "response")
-                self._spent_before = read_spent_before(report)
-                if windows := read_report_windows(report):
-                    yield UsageWindowsReported(windows)
-                yield self._send_prompt()
+        if number == _INITIALIZE and self._resumes:
+            yield build_control_request(_GET_USAGE, "get_usage")
+        elif number in (_INITIALIZE, _GET_USAGE):
+            report = get_path(given, "response", "response")
+            self._spent_before = read_spent_before(report)
+            if windows := read_report_windows(report):
+                yield UsageWindowsReported(windows)
+            yield self._send_prompt()
 
     def _send_prompt(self) -> Step:
         self._prompted = True
@@ -174,6 +184,8 @@ class ClaudeConversation:
         match get_text(given, "subtype"):
             case "init":
                 yield from self._save_session(given)
+                if self._servers.has_failed(given):
+                    yield build_control_request(_GET_SERVERS, "mcp_status")
             case "api_retry" if get_text(given, "error") == "authentication_failed":
                 # Claude Code would retry ten times, for minutes, with the same refused key.
                 yield from self._events.finish(None)

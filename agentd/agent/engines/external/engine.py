@@ -6,7 +6,7 @@ everything that it started, whatever it does.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator, Sequence
 from typing import Any, TypeAlias
 
 from msgspec.structs import replace
@@ -39,8 +39,8 @@ PrepareTurn: TypeAlias = Callable[
     [TurnRequest], Awaitable[tuple[ProgramLaunch, EngineConversation]]
 ]
 
-AskFirst: TypeAlias = Callable[[TurnRequest, Approver], Awaitable[None]]
-"""Asks what must be known before a turn is prepared."""
+AskFirst: TypeAlias = Callable[[TurnRequest, Approver], Awaitable[Sequence[EngineEvent]]]
+"""Asks what must be known before a turn is prepared; returns what the history is told of it."""
 
 
 class StdioEngine:
@@ -79,7 +79,8 @@ class StdioEngine:
                 assignment = replace(assignment, engine_state=step.engine_state)
         try:
             if self._ask_first:
-                await self._ask_first(assignment, approver)
+                for event in await self._ask_first(assignment, approver):
+                    yield event
             launch, conversation = await self._prepare(assignment)
         except AgentdError as error:
             yield TurnFailed(error.message)

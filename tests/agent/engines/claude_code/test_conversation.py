@@ -46,6 +46,7 @@ from agentd.agent.engines.external.conversation import (
     TurnDone,
 )
 from agentd.agent.engines.external.person_questions import LEFT_OPEN
+from agentd.agent.mcp_servers.model import ReadyServer
 from agentd.chats.model import Message
 from agentd.llm.conversation import ImagePart
 from agentd.llm.price import Usage
@@ -84,9 +85,15 @@ FREE, COST = Decimal(0), Decimal("0.25")
 ONE = Usage(input=10, output=5)
 
 
+HANDED = (
+    ReadyServer("tea", url="https://tea.example", headers={"Authorization": "Bearer mint-0123456"}),
+    ReadyServer("files", ("files",)),
+)
+
+
 def make_conversation(**more: Any) -> ClaudeConversation:
     return ClaudeConversation(
-        TurnRequest(1, "Do it.", **more), WorkspaceBounds(WORKSPACE), LAUNCHED
+        TurnRequest(1, "Do it.", **more), WorkspaceBounds(WORKSPACE), LAUNCHED, HANDED
     )
 
 
@@ -107,6 +114,31 @@ def read_decisions(steps: Iterable[Step]) -> list[Any]:
 
 
 # As it should be.
+
+
+def test_of_the_servers_that_it_was_handed_those_it_cannot_use_are_told_once_without_secrets():
+    one = make_conversation()
+    replay(one, (accept_handshake(), report_earlier_cost()))
+    states = [
+        {"name": "tea", "status": "failed"},
+        {"name": "files", "status": "connected"},
+        {"name": "the person's own", "status": "needs-auth"},
+    ]
+    begun = encode_line("system", subtype="init", session_id=SESSION, mcp_servers=states)
+    (asked,) = read_sent_lines(one.on_line(begun))
+    assert asked["request"] == {"subtype": "mcp_status"}
+    states[0]["error"] = "Bearer mint-0123456 is not known"
+    reasons = {"request_id": asked["request_id"], "response": {"mcpServers": states}}
+    told = list(one.on_line(encode_line("control_response", response=reasons)))
+    assert told == [
+        ToolUsed(
+            "mcp",
+            "tea",
+            "failed: Claude Code cannot start or reach it (*** is not known)",
+            ok=False,
+        )
+    ]
+    assert list(one.on_line(begun)) == []
 
 
 def test_the_prompt_is_sent_once_the_control_channel_is_open():
