@@ -234,13 +234,23 @@ def name_tools(
     """
     named: dict[str, RemoteTool] = {}
     for tool in tools:
-        name = f"mcp__{server}__{_ODD.sub('_', tool.name)}"
-        if len(name) > LONGEST_TOOL_NAME or name in named or name in others:
-            digest = sha256(tool.name.encode(errors="replace")).hexdigest()[:8]
-            name = f"{name[: LONGEST_TOOL_NAME - 9]}_{digest}"
+        name = name_tool(server, tool.name)
+        if name in named or name in others:
+            name = _add_digest(name, tool.name)
         if name not in named and name not in others:
             named[name] = tool
     return named
+
+
+def name_tool(server: str, tool: str) -> str:
+    """Return the name that a model and the rules for approvals have for a server's tool."""
+    name = f"mcp__{server}__{_ODD.sub('_', tool)}"
+    return _add_digest(name, tool) if len(name) > LONGEST_TOOL_NAME else name
+
+
+def _add_digest(name: str, tool: str) -> str:
+    digest = sha256(tool.encode(errors="replace")).hexdigest()[:8]
+    return f"{name[: LONGEST_TOOL_NAME - 9]}_{digest}"
 
 
 def read_call_result(result: Mapping[str, object]) -> RemoteResult:

@@ -94,7 +94,7 @@ class AcpConversation:
         self._bounds = bounds
         self._peer = RpcPeer(marked=True)
         self._events = AcpEvents(bounds)
-        self._questions = AcpQuestions(self._peer, self._events, bounds)
+        self._questions = AcpQuestions(self._peer, self._events, bounds, mcp)
         self._state = parse_state(assignment.engine_state)
         self._meter = CostMeter(self._state.cost)
         self._calls = CallMeter()

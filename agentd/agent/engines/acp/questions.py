@@ -1,7 +1,7 @@
 """Turns requests of an ACP agent into questions; every request gets a response."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from agentd.agent.engine import ApprovalAnswer, Question
@@ -16,6 +16,7 @@ from agentd.agent.engines.external.json_rpc import (
     iter_list,
 )
 from agentd.agent.forms import read_form
+from agentd.agent.mcp_servers.model import ReadyServer
 
 _Outcome: TypeAlias = Mapping[str, object]
 
@@ -25,7 +26,15 @@ _CANCELLED: _Outcome = {"outcome": {"outcome": "cancelled"}}
 class AcpQuestions:
     """The requests of the agent."""
 
-    def __init__(self, peer: RpcPeer, work: AcpEvents, bounds: WorkspaceBounds) -> None:
+    def __init__(
+        self,
+        peer: RpcPeer,
+        work: AcpEvents,
+        bounds: WorkspaceBounds,
+        mcp_servers: Sequence[ReadyServer] = (),
+    ) -> None:
+        self._mcp_servers = [server.name for server in mcp_servers]
+        """The names of those that the agent is handed."""
         self._peer = peer
         self._work = work
         self._bounds = bounds
@@ -42,7 +51,8 @@ class AcpQuestions:
                 if ask not in self._open:
                     self._open[ask] = request
                     tool = self._work.get_tool(get_path(request.params, "toolCall"))
-                    yield AskApproval(ask, tool.to_question(self._bounds))
+                    question = tool.to_question(self._bounds, self._mcp_servers)
+                    yield AskApproval(ask, question)
             case "elicitation/create":
                 yield from self._ask_person(ask, request)
             case _:

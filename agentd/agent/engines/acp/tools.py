@@ -2,7 +2,7 @@
 
 import difflib
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 from msgspec import Struct, structs
@@ -16,6 +16,7 @@ from agentd.agent.engines.external.common import (
     shorten,
 )
 from agentd.agent.engines.external.json_rpc import get_path, get_text, iter_list
+from agentd.agent.mcp_servers.messages import name_tool
 
 _NAMES = {
     "execute": "shell",
@@ -109,13 +110,24 @@ class AcpTool(Struct, frozen=True):
                 diffs.append(make_diff(path, old, get_text(content, "newText")))
         return cut_diff("\n".join(filter(None, diffs)))
 
-    def to_question(self, bounds: WorkspaceBounds) -> Question:
-        """Return the question to ask before it is done."""
+    def to_question(self, bounds: WorkspaceBounds, servers: Iterable[str] = ()) -> Question:
+        """Return the question to ask before it is done.
+
+        A tool of one of the MCP ``servers`` is named as the rules for approvals name it.
+        """
         return self._classify_access(bounds).to_question(
-            self.name,
+            self._find_server_tool(servers) or self.name,
             self.describe_subject(bounds) or self.name,
             diff=self.render_diff(bounds),
         )
+
+    def _find_server_tool(self, servers: Iterable[str]) -> str:
+        """Return the name of a server's tool, which opencode calls ``SERVER_TOOL``."""
+        found = [one for one in servers if self.title.startswith(f"{one}_")]
+        if self.kind != "other" or not found:
+            return ""
+        server = max(found, key=len)
+        return name_tool(server, self.title[len(server) + 1 :])
 
     def _classify_access(self, bounds: WorkspaceBounds) -> ToolAccess:
         match self.kind:

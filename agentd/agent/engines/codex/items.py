@@ -8,6 +8,7 @@ import msgspec
 from agentd.agent.diff import cut_diff, make_diff
 from agentd.agent.engines.external.common import MAX_INPUT_LENGTH, WorkspaceBounds, shorten
 from agentd.agent.engines.external.json_rpc import get_path, get_text, iter_list
+from agentd.agent.mcp_servers.messages import read_call_result
 
 _SHELLS = frozenset(
     f"{folder}/{name}" for folder in ("/bin", "/usr/bin") for name in ("bash", "sh", "zsh", "dash")
@@ -67,8 +68,10 @@ def describe_outcome(item: object) -> str:
                 get_text(change, "diff").strip("\n") for change in iter_list(item, "changes")
             )
         case "mcpToolCall":
-            parts = [get_text(part, "text") for part in iter_list(item, "result", "content")]
-            output = get_text(item, "error", "message") or "\n".join(filter(None, parts))
+            brought = get_path(item, "result")
+            output = get_text(item, "error", "message") or (
+                read_call_result(brought).text if isinstance(brought, dict) else ""
+            )
         case "collabAgentToolCall":
             states = get_path(item, "agentsStates")
             values = states.values() if isinstance(states, dict) else ()

@@ -5,6 +5,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -30,6 +31,7 @@ from agentd.agent.engines.external.person_questions import (
     make_person_question,
 )
 from agentd.agent.forms import OneFieldForm, read_form
+from agentd.agent.mcp_servers.messages import name_tool
 
 NO_SECRETS = "Secrets are not asked for here. Say where the person can put it instead."
 
@@ -233,11 +235,18 @@ def _iter_paths(value: object) -> Iterator[str]:
 
 
 def _parse_elicitation(params: object) -> _Asked | None:
-    """Return an MCP server's question; None for a form that needs more than one answer."""
+    """Return an MCP server's question; None for a form that needs more than one answer.
+
+    Codex asks in the same way, on the server's behalf, whether a tool may be called.
+    """
     schema, server = get_path(params, "requestedSchema"), get_text(params, "serverName")
     form, message = read_form(schema), get_text(params, "message")
     if get_text(params, "mode") not in ("", "form"):
         return None
+    if get_text(params, "_meta", "codex_approval_kind") == "mcp_tool_call":
+        tool = name_tool(server, get_text(params, "_meta", "tool_name"))
+        given = msgspec.json.encode(get_path(params, "_meta", "tool_params") or {}).decode()
+        return Question("other", tool, given), _render_elicitation
     if form and form.name:
         question = Question("question", server or "mcp", message, choices=form.choices)
         return question, lambda answer: _fill_in(form, answer)

@@ -34,6 +34,7 @@ from agentd.agent.engines.external.conversation import (
     Step,
     TurnDone,
 )
+from agentd.agent.mcp_servers.model import ReadyServer
 from agentd.chats.model import Message
 from agentd.llm.conversation import ImagePart
 from agentd.llm.price import Usage
@@ -419,6 +420,28 @@ def test_a_request_for_permission_is_a_question_of_its_kind(
     steps = made.ask(0, ASKING, toolCall={"toolCallId": "t", **call}, options=[])
     [ask] = filter_steps(steps, AskApproval)
     assert ask.question == question
+
+
+@pytest.mark.parametrize(
+    ("title", "kind", "tool"),
+    [
+        ("tea_pick", "other", "mcp__tea__pick"),
+        ("tea_bags_pick", "other", "mcp__tea_bags__pick"),
+        ("teapot", "other", "teapot"),
+        ("coffee_pick", "other", "coffee_pick"),
+        ("tea_pick", "execute", "shell"),
+    ],
+)
+def test_a_tool_of_a_server_that_the_agent_was_handed_has_the_name_that_rules_have_for_it(
+    title: str, kind: str, tool: str
+) -> None:
+    servers = [ReadyServer("tea", ("tea",)), ReadyServer("tea_bags", ("tea",))]
+    made = Agent(AcpConversation(TurnRequest(1, "Do it."), WorkspaceBounds(WORKSPACE), servers))
+    made.answer({"protocolVersion": 1, "agentCapabilities": ABLE, "agentInfo": {"name": "a"}})
+    made.answer({"sessionId": "s", "configOptions": []})
+    call = {"toolCallId": "t", "kind": kind, "title": title}
+    [ask] = filter_steps(made.ask(0, ASKING, toolCall=call, options=[]), AskApproval)
+    assert ask.question.tool == tool
 
 
 ASKING = "session/request_permission"

@@ -361,6 +361,28 @@ def test_a_proposed_plan_follows_the_message_that_it_was_taken_from() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("result", "outcome"),
+    [
+        ({"content": [{"type": "text", "text": "green"}]}, "green"),
+        ({"content": [], "structuredContent": {"tea": "green"}}, '{"tea":"green"}'),
+        (
+            {"content": [{"type": "resource_link", "uri": "tea://menu", "name": "menu"}]},
+            "Resource tea://menu: menu ",
+        ),
+        (None, ""),
+    ],
+)
+def test_what_a_tool_of_a_server_brought_is_told_in_every_form(
+    result: dict[str, Any] | None, outcome: str
+) -> None:
+    talk = make_conversation()
+    begin_turn(talk)
+    item = {"type": "mcpToolCall", "id": "m", "server": "tea", "tool": "pick", "result": result}
+    steps = list(talk.on_line(encode_line("item/completed", threadId="t", item=item)))
+    assert [one.outcome for one in filter_steps(steps, ToolUsed)] == [outcome]
+
+
 def test_usage_windows_are_reported_as_far_as_they_are_told() -> None:
     talk = make_conversation()
     begin_turn(talk)
@@ -541,6 +563,23 @@ def test_a_question_that_codex_takes_back_is_withdrawn() -> None:
             "mcpServer/elicitation/request",
             {"mode": "form", "serverName": "tickets", "message": "Close it?"},
             Question("other", "tickets", "Close it?"),
+            {"action": "accept", "content": {}, "_meta": None},
+            {"action": "decline", "content": None, "_meta": None},
+        ),
+        (
+            "mcpServer/elicitation/request",
+            {
+                "mode": "form",
+                "serverName": "tickets",
+                "message": 'Allow the tickets MCP server to run tool "close.one"?',
+                "requestedSchema": {"type": "object", "properties": {}},
+                "_meta": {
+                    "codex_approval_kind": "mcp_tool_call",
+                    "tool_name": "close.one",
+                    "tool_params": {"number": 7},
+                },
+            },
+            Question("other", "mcp__tickets__close_one", '{"number":7}'),
             {"action": "accept", "content": {}, "_meta": None},
             {"action": "decline", "content": None, "_meta": None},
         ),
