@@ -77,7 +77,8 @@ def serve() -> None:
             offered: dict[str, Any] = {"tools": {}}
             if MANNER in ("tools alone", "twice"):  # the first never answers what it says it has
                 offered |= {"prompts": {}, "resources": {}}
-            say({"id": number, "result": {"protocolVersion": revision, "capabilities": offered}})
+            about = {"serverInfo": {"name": "hostile", "version": "1"}, "capabilities": offered}
+            say({"id": number, "result": {"protocolVersion": revision, **about}})
         elif method == "resources/list":
             say({"id": number, "result": {"resources": [{"uri": "tea://menu", "name": "menu"}]}})
         elif method == "tools/list":

@@ -529,7 +529,8 @@ def test_mcp(site: Site) -> None:
     command = [sys.executable, "-W", "ignore", str(MCP_SERVER), "stdio"]
     environment = {"TEA_TOKEN": "mint-0123456789"}
     tea = {"name": "tea", "command": command, "env": environment}
-    file.write_text(json.dumps({"servers": [tea]}))
+    lost = {"name": "lost", "url": "https://lost.example/${LOST_KEY}"}
+    file.write_text(json.dumps({"servers": [tea, lost]}))
     file.chmod(0o600)
     name, namespace = MCP_TOOLS[site.engine]
     try:
@@ -540,8 +541,13 @@ def test_mcp(site: Site) -> None:
         messages = site.caller.wait_until_idle(chat)
     finally:
         file.unlink()
-    assert "environment" in question["tool"] + question["subject"]
+    assert question["tool"] == "mcp__tea__environment"
+    # opencode does not tell what it would call the tool with.
+    assert ("TEA_TOKEN" in question["subject"]) == (site.engine != "opencode")
     assert list_said(messages)[-1] == ("assistant", "It is mint.")
+    told = site.caller.client.get(f"/api/chat/{chat}/messages").json()["messages"]
+    (failure,) = [one for one in told if "LOST_KEY" in one["content"]]
+    assert "lost" in failure["content"] and "is not set" in failure["content"]
     assert "mint-0123456789" in json.dumps(site.supplier.requests[-1].body)
 
 

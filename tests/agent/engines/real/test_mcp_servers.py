@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from agentd.agent.engine import ToolUsed
+from agentd.agent.engine import ReplyCompleted, ToolUsed
 from agentd.agent.engines.acp.conversation import AcpConversation
 from agentd.agent.engines.acp.launch import build_launch as launch_acp
 from agentd.agent.engines.claude_code.conversation import ClaudeConversation
@@ -32,6 +32,10 @@ SERVER = Path(__file__).parents[2] / "mcp_servers" / "sdk_server.py"
 COMMAND = (sys.executable, "-W", "ignore", str(SERVER), "stdio")
 SECRET = "mint-0123456789"
 TEA = ReadyServer("tea", COMMAND, {"TEA_TOKEN": SECRET})
+NEVER_ANSWERS = ReadyServer(
+    "tea", (sys.executable, str(SERVER.with_name("hostile_server.py")), "never answers"), seconds=1
+)
+GONE = ReadyServer("tea", ("no-such-program-here",))
 
 
 @pytest.fixture
@@ -41,19 +45,24 @@ def supplier() -> Iterator[Supplier]:
         yield serving
 
 
-def make_codex(folder: Path, supplier: Supplier) -> Chat:
+def make_codex(folder: Path, supplier: Supplier, server: ReadyServer = TEA) -> Chat:
     return Chat(
         make_place(folder),
         supplier,
         (str(CODEX),),
         launch_codex,
-        lambda assignment, bounds, _: CodexConversation(assignment, bounds, (TEA,)),
+        lambda assignment, bounds, _: CodexConversation(assignment, bounds, (server,)),
     )
 
 
-def make_claude(folder: Path, supplier: Supplier) -> Chat:
-    launch = partial(launch_claude, mcp_config=render_for_claude((TEA,)))
-    return Chat(make_place(folder), supplier, (str(CLAUDE),), launch, ClaudeConversation)
+def make_claude(folder: Path, supplier: Supplier, server: ReadyServer = TEA) -> Chat:
+    return Chat(
+        make_place(folder),
+        supplier,
+        (str(CLAUDE),),
+        partial(launch_claude, mcp_config=render_for_claude((server,))),
+        lambda given, bounds, launch: ClaudeConversation(given, bounds, launch, (server,)),
+    )
 
 
 def make_opencode(folder: Path, supplier: Supplier) -> Chat:
@@ -64,6 +73,12 @@ def make_opencode(folder: Path, supplier: Supplier) -> Chat:
         launch_acp,
         lambda assignment, bounds, _: AcpConversation(assignment, bounds, (TEA,)),
     )
+
+
+def require(program: Path) -> None:
+    """Skip the test if the program is not installed."""
+    if not shutil.which(program):
+        pytest.skip(f"no {program}: npm install --prefix {Path(__file__).parent}")
 
 
 @pytest.mark.parametrize(
@@ -77,12 +92,11 @@ def make_opencode(folder: Path, supplier: Supplier) -> Chat:
 async def test_an_engine_is_handed_the_servers_without_secrets_in_arguments(
     tmp_path: Path,
     supplier: Supplier,
-    program: str,
+    program: Path,
     make: Callable[[Path, Supplier], Chat],
     tool: str,
 ) -> None:
-    if not shutil.which(program):
-        pytest.skip(f"no {program}: npm install --prefix {Path(__file__).parent}")
+    require(program)
     chat = make(tmp_path, supplier)
     arguments: list[str] = []
 
@@ -101,26 +115,50 @@ async def test_an_engine_is_handed_the_servers_without_secrets_in_arguments(
     assert "tea" in json.dumps(offering[0]["tools"]), offering
     (use,) = [event for event in told if isinstance(event, ToolUsed)]
     assert use.ok and SECRET in use.outcome, told
-    assert [question.kind for question in chat.asked] == ["other"]
+    (question,) = chat.asked
+    assert (question.kind, question.tool) == ("other", "mcp__tea__environment")
+    if program != OPENCODE:  # which does not tell what it would call the tool with
+        assert question.subject == '{"name":"TEA_TOKEN"}'
     assert any(str(program) in one or "codex" in one for one in arguments)
     assert not any(SECRET in one for one in arguments)
 
 
-@pytest.mark.skipif(not shutil.which(CODEX), reason=f"no {CODEX}")
-async def test_codex_goes_on_without_a_server_that_does_not_start(
-    tmp_path: Path, supplier: Supplier
+@pytest.mark.parametrize(
+    ("program", "make"),
+    [pytest.param(CODEX, make_codex, id="codex"), pytest.param(CLAUDE, make_claude, id="claude")],
+)
+async def test_an_engine_goes_on_without_a_server_that_does_not_start(
+    tmp_path: Path, supplier: Supplier, program: Path, make: Callable[..., Chat]
 ) -> None:
-    gone = ReadyServer("gone", ("no-such-program-here",))
-    chat = Chat(
-        make_place(tmp_path),
-        supplier,
-        (str(CODEX),),
-        launch_codex,
-        lambda assignment, bounds, _: CodexConversation(assignment, bounds, (gone,)),
-    )
+    require(program)
+    chat = make(tmp_path, supplier, GONE)
     supplier.script(Say("Hello."))
     told = await chat.run_turn("Hi.")
     (use,) = [event for event in told if isinstance(event, ToolUsed)]
-    assert (use.name, use.input, use.ok) == ("mcp", "gone", False)
+    assert (use.name, use.input, use.ok) == ("mcp", "tea", False)
     assert "failed:" in use.outcome
     assert chat.told[-1] is not use
+
+
+@pytest.mark.parametrize(
+    ("program", "make", "tool", "namespace"),
+    [
+        pytest.param(CODEX, make_codex, "plain", "mcp__tea", id="codex"),
+        pytest.param(CLAUDE, make_claude, "mcp__tea__plain", "", id="claude"),
+    ],
+)
+async def test_an_engine_gives_up_a_call_that_its_server_does_not_answer_in_its_seconds(
+    tmp_path: Path,
+    supplier: Supplier,
+    program: Path,
+    make: Callable[..., Chat],
+    tool: str,
+    namespace: str,
+) -> None:
+    require(program)
+    chat = make(tmp_path, supplier, NEVER_ANSWERS)
+    supplier.script(Call(tool, {}, namespace), Say("It is silent."))
+    told = await chat.run_turn("Which tea?")
+    (use,) = [event for event in told if isinstance(event, ToolUsed)]
+    assert not use.ok and "timed out" in use.outcome
+    assert isinstance(told[-1], ReplyCompleted)
