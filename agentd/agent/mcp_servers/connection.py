@@ -28,6 +28,7 @@ from agentd.agent.mcp_servers.messages import (
     get_string,
     iter_maps,
     read_call_result,
+    read_own_id,
     read_prompt,
     read_prompt_result,
     read_resource,
@@ -177,23 +178,22 @@ class McpConnection:
     async def _list_extras(self, method: str, member: str, most: int) -> list[JsonMap] | None:
         """Return a list without which the server can be used; None if it does not give it.
 
-        Many refuse those that they do not have, and some never answer.
+        Many refuse those that they do not have, and some never answer, or page by page.
         """
         try:
-            return await self._list(method, member, most, EXTRAS_SECONDS)
-        except (BadRequest, Unavailable):
+            async with asyncio.timeout(EXTRAS_SECONDS):
+                return await self._list(method, member, most)
+        except (BadRequest, Unavailable, TimeoutError):
             if self.closed:
                 raise
             return None
 
-    async def _list(
-        self, method: str, member: str, most: int, seconds: float = LIST_SECONDS
-    ) -> list[JsonMap]:
-        """Return the pages of a list, as many as are taken; each within so many seconds."""
+    async def _list(self, method: str, member: str, most: int) -> list[JsonMap]:
+        """Return the pages of a list, as many as are taken."""
         found: list[JsonMap] = []
         params: JsonMap = {}
         for _ in range(MOST_PAGES):
-            page = await self._request(method, params, seconds)
+            page = await self._request(method, params, LIST_SECONDS)
             found += iter_maps(page, member)
             cursor = page.get("nextCursor")
             if not isinstance(cursor, str) or not cursor or len(found) >= most:
@@ -267,12 +267,17 @@ class McpConnection:
                 self._requests.take(number, method, get_map(message, "params"))
             else:
                 self._on_notification(method, get_map(message, "params"))
-        elif isinstance(number, int | str) and (pending := self._pending.get(number)):
+        elif pending := self._find_pending(number):
             if "error" in message:
-                reason = self.server.hide_secrets(explain_error(get_map(message, "error")))
+                error = get_map(message, "error")
+                reason = explain_error(error, self.server.hide_secrets)
                 pending.fail(BadRequest(f"The MCP server {self.server.name} says: {reason}"))
             elif not pending.answer.done():
                 pending.answer.set_result(get_map(message, "result"))
+
+    def _find_pending(self, number: object) -> _Pending | None:
+        known = read_own_id(number)
+        return None if known is None else self._pending.get(known)
 
     def _on_notification(self, method: str, params: JsonMap) -> None:
         if method == "notifications/tools/list_changed":
@@ -283,13 +288,12 @@ class McpConnection:
             number = params.get("requestId")
             if isinstance(number, int | str):
                 self._requests.withdraw(number)
-        elif method == "notifications/progress":
-            token = params.get("progressToken")
-            pending = self._pending.get(token) if isinstance(token, int | str) else None
-            if pending:
-                pending.progressed = True
-                if pending.on_progress:
-                    pending.on_progress(" ".join(_describe_progress(params)))
+        elif method == "notifications/progress" and (
+            pending := self._find_pending(params.get("progressToken"))
+        ):
+            pending.progressed = True
+            if pending.on_progress:
+                pending.on_progress(" ".join(_describe_progress(params)))
 
     async def _elicit(self, message: str, schema: JsonMap) -> JsonMap:
         return await self.elicit(message, schema) if self.elicit else _DECLINED

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from contextlib import closing, suppress
 
-from agentd.agent.mcp_servers.messages import RpcId, decode_messages
+from agentd.agent.mcp_servers.messages import JsonMap, RpcId, decode_messages, read_own_id
 from agentd.agent.mcp_servers.model import ReadyServer
 from agentd.agent.mcp_servers.transport import OnClosed, OnLost, OnMessage
 from agentd.agent.text import sanitize
@@ -44,6 +44,16 @@ _OK, _ACCEPTED = 200, 202
 _NOT_FOUND, _UNAUTHORIZED, _FORBIDDEN, _BAD_REQUEST = 404, 401, 403, 400
 _NO_SESSION = re.compile("session|not initialized", re.I)
 """How servers word it that were started anew and answer 400, not 404 as the protocol wants."""
+
+
+_NO_HEADERS = "without an Authorization header: give it one"
+
+
+class SessionEnded(Unavailable):
+    """A message was refused, not taken: the server does not know its session any more."""
+
+    def __init__(self, server: str) -> None:
+        super().__init__(f"The MCP server {server}: {EXPIRED}.")
 
 
 class _Stream:
@@ -107,12 +117,16 @@ class HttpTransport:
 
     async def send(self, message: bytes, request: RpcId | None = None) -> None:
         """Post a message; a request in the background, with all that comes back."""
-        if request is None:
-            most = ACKNOWLEDGEMENT_SECONDS
-            timeouts = Timeouts(head=most, idle=most, total=2 * most)
-            (await self._post(message, timeouts)).close()
-        else:
+        if request is not None:
             self._exchanges[request] = self._tasks.start(self._exchange(message, request))
+            return
+        most = ACKNOWLEDGEMENT_SECONDS
+        timeouts = Timeouts(head=most, idle=most, total=2 * most)
+        try:
+            (await self._post(message, timeouts)).close()
+        except SessionEnded:
+            self._on_closed(EXPIRED)
+            raise
 
     def forget(self, request: RpcId) -> None:
         """Hang up, if there is no answer."""
@@ -151,26 +165,38 @@ class HttpTransport:
     async def _check(self, response: HttpResponse) -> None:
         """Raise ``Unavailable`` unless a message was taken."""
         status = response.status
-        if status == _NOT_FOUND and self._has_session:
-            self._on_closed(EXPIRED)
-            raise Unavailable(f"The MCP server {self._server.name}: {EXPIRED}.")
-        if status in (_UNAUTHORIZED, _FORBIDDEN):
-            raise Unavailable(
-                f"The MCP server {self._server.name} refuses agentd (status {status}): give it an"
-                " Authorization header."
-            )
         if status < 300:
             return
-        if status >= _BAD_REQUEST and _is_readable(response.headers):
+        if status == _NOT_FOUND and self._has_session:
+            raise SessionEnded(self._server.name)
+        reason = await self._read_reason(response)
+        if status == _BAD_REQUEST and self._has_session and _NO_SESSION.search(reason):
+            raise SessionEnded(self._server.name)
+        if status in (_UNAUTHORIZED, _FORBIDDEN):
+            headers = self._server.headers
+            what = "with the headers that it was given" if headers else _NO_HEADERS
+            raise self._refuse(f"refuses agentd (status {status}) {what}. {reason}")
+        if place := self._read_location(response):
+            raise self._refuse(f"sends agentd to {place} (status {status}): change its url to that")
+        raise self._refuse(f"answers status {status}. {reason}")
+
+    def _read_location(self, response: HttpResponse) -> str:
+        """Return where a response sends its reader, without what may be a key; perhaps empty."""
+        if response.status >= _BAD_REQUEST:
+            return ""
+        place = response.headers.get("location", "").partition("?")[0]
+        return self._server.hide_secrets(sanitize(place[:_LONGEST_REASON]))
+
+    async def _read_reason(self, response: HttpResponse) -> str:
+        """Return what the body of a refusal says; empty if that is not for people."""
+        if response.status < _BAD_REQUEST or not _is_readable(response.headers):
+            return ""
+        try:
             body = await self._read_whole(response)
-            text = sanitize(scrub(self._server.hide_secrets(body.decode("utf-8", "replace"))))[
-                :_LONGEST_REASON
-            ]
-        else:
-            text = response.headers.get("location", "").partition("?")[0]  # it may have a key
-        if status == _BAD_REQUEST and self._has_session and _NO_SESSION.search(text):
-            self._on_closed(EXPIRED)
-        raise Unavailable(f"The MCP server {self._server.name} answers status {status}. {text}")
+        except AgentdError:
+            return ""
+        text = scrub(self._server.hide_secrets(body.decode("utf-8", "replace")))
+        return sanitize(text)[:_LONGEST_REASON]
 
     async def _post(self, message: bytes, timeouts: Timeouts = _TIMEOUTS) -> HttpResponse:
         """Return the response to a message that was taken; else raise ``Unavailable``."""
@@ -200,6 +226,8 @@ class HttpTransport:
                 raise self._refuse(f"does not answer by the protocol ({kind}): is its url right?")
         except AgentdError as error:
             self._on_lost(request, error)
+            if isinstance(error, SessionEnded):
+                self._on_closed(EXPIRED)
 
     async def _read_answer(self, response: HttpResponse, request: RpcId) -> None:
         """Read the events of a response, and read on where it ends before the answer."""
@@ -251,10 +279,12 @@ class HttpTransport:
     def _take(self, data: bytes | str, request: RpcId | None) -> bool:
         """Pass messages on; return whether the answer to a request is among them."""
         try:
-            messages = decode_messages(data)
+            messages = [_claim(one, request) for one in decode_messages(data)]
         except TooLarge as error:
             raise self._refuse("sends a message with too many values") from error
-        answered = any("method" not in one and one.get("id") == request for one in messages)
+        answered = any(
+            "method" not in one and read_own_id(one.get("id")) == request for one in messages
+        )
         if answered and request is not None:
             self._exchanges.pop(request, None)  # what comes after it may still be read
         for message in messages:
@@ -270,7 +300,9 @@ class HttpTransport:
             raise self._refuse("sends a message that is too long") from error
 
     def _refuse(self, what: str) -> Unavailable:
-        return Unavailable(f"The MCP server {self._server.name} {what}.")
+        what = what.strip()
+        end = "" if what.endswith((".", "?", "}")) else "."
+        return Unavailable(f"The MCP server {self._server.name} {what}{end}")
 
     def _explain(self, error: SupplierUnreachable) -> str:
         message = error.message.replace(
@@ -280,10 +312,20 @@ class HttpTransport:
         return f"The MCP server {self._server.name} cannot be reached: {why}"
 
 
+def _claim(message: JsonMap, request: RpcId | None) -> JsonMap:
+    """Return the error of a request that could not be read, which has no id, with it."""
+    is_error = "error" in message and message.get("id") is None and "method" not in message
+    return {**message, "id": request} if is_error and request is not None else message
+
+
 def _is_stream(response: HttpResponse) -> bool:
-    return response.headers.get("content-type", "").startswith("text/event-stream")
+    return _get_kind(response.headers).startswith("text/event-stream")
+
+
+def _get_kind(headers: Mapping[str, str]) -> str:
+    return headers.get("content-type", "").lower()
 
 
 def _is_readable(headers: Mapping[str, str]) -> bool:
-    kind = headers.get("content-type", "")
+    kind = _get_kind(headers)
     return not kind or kind.startswith(("application/json", "text/plain"))

@@ -5,7 +5,7 @@ shape counts as absent.
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import TypeAlias
 
@@ -42,6 +42,7 @@ LONGEST_TEXT = 64 * 1024
 MOST_IMAGES = 4
 MOST_CONTENTS = 1_000
 """Parts of one result that are read; each takes time, and a result may have a million."""
+_MOST_DIGITS = 15
 _PROMPT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _ODD = re.compile(r"[^A-Za-z0-9_-]+")
 
@@ -177,8 +178,23 @@ def build_initialize() -> JsonMap:
     }
 
 
-def explain_error(error: Mapping[str, object]) -> str:
-    """Return what an error of the protocol says."""
+def read_own_id(value: object) -> int | None:
+    """Return the id or token of one of our requests; None if it is none.
+
+    They are numbers, which some servers send back as text, or with a decimal point.
+    """
+    if isinstance(value, str):
+        return int(value) if value.isdecimal() and len(value) <= _MOST_DIGITS else None
+    if isinstance(value, float):
+        return int(value) if value.is_integer() else None
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def explain_error(error: Mapping[str, object], hide_secrets: Callable[[str], str]) -> str:
+    """Return what an error of the protocol says, without secrets."""
+    said = error.get("message")
+    if isinstance(said, str):  # hidden before it is cut, perhaps within one
+        error = {**error, "message": hide_secrets(said[:LONGEST_TEXT])}
     message = get_string(error, "message") or "no reason is given"
     code = error.get("code")
     return f"{message} (error {code})" if isinstance(code, int) else message

@@ -42,6 +42,8 @@ PROJECT_FILE = ".mcp.json"
 DEFAULT_SECONDS = 60
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+_PART = re.compile(r"[^/?&=;]{16,}")
+"""A part of an address that is long enough for a key."""
 _SHOWN_END = 4
 _SHORTEST_SHOWN = 16
 _SHORTEST_HIDDEN, _SHORTEST_TOKEN = 4, 8
@@ -140,11 +142,14 @@ class ReadyServer(Struct, frozen=True):
         """Return a text without the values of variables and headers, and tokens at their ends.
 
         The shortest ones, such as ``1`` or ``on``, are no secrets, and would be found everywhere.
+        Parts of the address that look like keys are hidden, too.
         """
         values = (*self.env.values(), *self.headers.values())
         tokens = (value.rpartition(" ")[2] for value in values)
         secrets = [value for value in values if len(value) >= _SHORTEST_HIDDEN]
         secrets += [token for token in tokens if len(token) >= _SHORTEST_TOKEN]
+        place = self.url.partition("://")[2].partition("/")[2]
+        secrets += [part for part in _PART.findall(place) if any(map(str.isdigit, part))]
         return mask_values(text, secrets)
 
     def __repr__(self) -> str:

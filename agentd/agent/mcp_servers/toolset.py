@@ -8,7 +8,7 @@ from typing import TypeVar
 from agentd.agent.engine import Approver, Question
 from agentd.agent.forms import read_form
 from agentd.agent.mcp_servers.connection import McpConnection
-from agentd.agent.mcp_servers.http import EXPIRED
+from agentd.agent.mcp_servers.http import EXPIRED, SessionEnded
 from agentd.agent.mcp_servers.messages import (
     MOST_TOOLS_OF_ALL,
     JsonMap,
@@ -126,7 +126,9 @@ class McpToolset:
         arguments = tool.restore_names(use.arguments)
         use = McpToolUse(use.name, arguments)
         await self._ask(use, server, tool.name, approver, why, reads=tool.reads)
-        return await self._request(server, lambda it: it.call_tool(tool.name, arguments))
+        return await self._request(
+            server, lambda it: it.call_tool(tool.name, arguments), reads=tool.reads
+        )
 
     async def get_prompt(self, server: str, name: str, arguments: str) -> str | None:
         """Return the text of a server's prompt; None if there is none of this name."""
@@ -161,19 +163,30 @@ class McpToolset:
         return connection
 
     async def _request(
-        self, name: str, ask: Callable[[McpConnection], Awaitable[_Answer]]
+        self,
+        name: str,
+        ask: Callable[[McpConnection], Awaitable[_Answer]],
+        *,
+        reads: bool = True,
     ) -> _Answer:
-        """Ask a server for something, and once more if its session turns out to have ended."""
+        """Ask a server for something, and once more if its session turns out to have ended.
+
+        What does more than read may have been done, unless the server has refused it.
+        """
         connection = await self._get(name)
         try:
             return await ask(connection)
-        except Unavailable:
-            if connection.closed != EXPIRED:
+        except Unavailable as error:
+            refused = isinstance(error, SessionEnded)
+            if connection.closed != EXPIRED or not (reads or refused):
                 raise
         return await ask(await self._connect(name))
 
     async def _get(self, name: str) -> McpConnection:
-        """Return a connection that works; one that broke is opened again, once in a turn."""
+        """Return a connection that works.
+
+        One that broke is opened again, once in a turn; one whose session ended, each time.
+        """
         connection = self._connections.get(name)
         if connection is None:
             near = suggest_name(name, self._connections)
@@ -182,6 +195,8 @@ class McpToolset:
             raise Forbidden(f"The MCP server {name}: {WITHDRAWN}.")
         if not connection.closed:
             return connection
+        if connection.closed == EXPIRED:
+            return await self._connect(name)
         async with self._restarting:  # calls of the same moment wait for the one that restarts it
             connection = self._connections[name]
             if connection.closed and name not in self._restarted:

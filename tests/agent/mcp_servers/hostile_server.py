@@ -2,6 +2,7 @@
 
 import json
 import sys
+import time
 from typing import Any
 
 MANNER = sys.argv[1]
@@ -75,7 +76,11 @@ def serve() -> None:
                 "1999-01-01" if MANNER == "old revision" else message["params"]["protocolVersion"]
             )
             offered: dict[str, Any] = {"tools": {}}
-            if MANNER in ("tools alone", "twice"):  # the first never answers what it says it has
+            if MANNER in (
+                "tools alone",
+                "twice",
+                "prompts without end",
+            ):  # the first never answers what it says it has
                 offered |= {"prompts": {}, "resources": {}}
             about = {"serverInfo": {"name": "hostile", "version": "1"}, "capabilities": offered}
             say({"id": number, "result": {"protocolVersion": revision, **about}})
@@ -96,6 +101,9 @@ def serve() -> None:
                     }
                 )
                 say({"id": number, "result": {"content": []}})
+        elif method == "prompts/list" and MANNER == "prompts without end":
+            time.sleep(0.1)
+            say({"id": number, "result": {"prompts": [{"name": "order"}], "nextCursor": "x"}})
         elif method == "prompts/list" and MANNER == "twice":
             say({"id": number, "result": {"prompts": [{"name": "order"}, {"name": "order"}]}})
 

@@ -227,6 +227,18 @@ def test_tools_are_of_use_though_prompts_and_templates_are_never_listed(
     assert prompts == () and resources == ["tea://menu"] and called.text.startswith("yyy")
 
 
+def test_pages_of_prompts_that_take_too_long_together_are_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "EXTRAS_SECONDS", 0.5)
+
+    async def work(connection: McpConnection) -> Any:
+        return connection.prompts, await connection.call_tool("plain", {})
+
+    prompts, called = talk(build_server("hostile_server.py", "prompts without end"), tmp_path, work)
+    assert prompts == () and called.text.startswith("yyy")
+
+
 def test_an_error_that_repeats_a_secret_of_the_server_does_not_show_it(tmp_path: Path) -> None:
     async def work(connection: McpConnection) -> Any:
         with pytest.raises(BadRequest) as caught:

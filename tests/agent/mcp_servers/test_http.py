@@ -15,7 +15,7 @@ import pytest
 from agentd.agent.mcp_servers.connection import McpConnection
 from agentd.agent.mcp_servers.model import ReadyServer
 from agentd.agent.mcp_servers.pool import McpPool
-from agentd.core.errors import Unavailable
+from agentd.core.errors import BadRequest, Unavailable
 from tests.agent.mcp_servers.talking import use_connection
 from tests.support.ports import find_free_port
 from tests.support.waiting import until
@@ -99,7 +99,7 @@ class _Handler(BaseHTTPRequestHandler):
         method, number = message["method"], message.get("id")
         self.server.seen.append((method, dict(self.headers.items())))
         if self.server.manner == "refuse":
-            self._answer(401, b"{}")
+            self._answer(401, b"Expired.")
         elif method == "initialize":
             self.server.sessions += 1
             revision = message["params"]["protocolVersion"]
@@ -119,8 +119,15 @@ class _Handler(BaseHTTPRequestHandler):
         elif self.server.manner == "leak the token":
             token = self.headers["Authorization"].removeprefix("Bearer ")
             self._answer(500, json.dumps({"error": f"{token} has expired"}).encode())
+        elif self.server.manner.startswith("leak "):
+            token = self.headers["Authorization"].removeprefix("Bearer ")
+            said = f"{token} has expired" if "error" in self.server.manner else "x" * 994 + token
+            error = {"jsonrpc": "2.0", "id": number, "error": {"message": said}}
+            self._answer(200, json.dumps(error).encode())
         elif self.server.manner == "send elsewhere":
             self._answer(307, location="/other/mcp?key=secret-0123456789")
+        elif self.server.manner == "send to its own key":
+            self._answer(307, location=f"{self.path}/")
         else:
             self._answer(200, _reply(number, {"content": [{"type": "text", "text": "ok"}]}))
 
@@ -203,10 +210,20 @@ def test_a_session_that_has_ended_is_told_and_begun_anew(server: _Server) -> Non
     assert asyncio.run(asyncio.wait_for(run(), PATIENCE)) == ("ok", 2)
 
 
-def test_a_refusal_says_what_to_do(server: _Server) -> None:
+@pytest.mark.parametrize(
+    ("headers", "told"),
+    [
+        ({}, "without an Authorization header: give it one. Expired."),
+        ({"X-Key": "k"}, "with the headers that it was given. Expired."),
+    ],
+)
+def test_a_refusal_says_what_to_do_and_why(
+    server: _Server, headers: dict[str, str], told: str
+) -> None:
     server.manner = "refuse"
-    with pytest.raises(Unavailable, match="give it an Authorization header"):
-        talk(ReadyServer("tea", url=server.url), _nothing)
+    with pytest.raises(Unavailable) as caught:
+        talk(ReadyServer("tea", url=server.url, headers=headers), _nothing)
+    assert caught.value.message == f"The MCP server tea refuses agentd (status 401) {told}"
 
 
 @pytest.mark.parametrize(
@@ -214,20 +231,24 @@ def test_a_refusal_says_what_to_do(server: _Server) -> None:
     [
         ("leak", "status 500. ***"),
         ("leak the token", "*** has expired"),
-        ("send elsewhere", "status 307. /other/mcp"),
+        ("leak in an error", "says: *** has expired"),
+        ("leak at the end", "x***"),
+        ("send elsewhere", "sends agentd to /other/mcp (status 307)"),
+        ("send to its own key", "sends agentd to /***/mcp/ (status 307)"),
     ],
 )
 def test_a_secret_that_comes_back_is_not_shown(server: _Server, manner: str, told: str) -> None:
     server.manner = manner
     headers = {"Authorization": "Bearer secret-0123456789"}
+    url = f"{server.url.removesuffix('mcp')}key-of-secret-0123/mcp"
 
     async def work(connection: McpConnection) -> Any:
-        with pytest.raises(Unavailable) as caught:
+        with pytest.raises((BadRequest, Unavailable)) as caught:
             await connection.call_tool("plain", {})
         return caught.value.message
 
-    message = talk(ReadyServer("tea", url=server.url, headers=headers), work)
-    assert "secret" not in message and told in message
+    message = talk(ReadyServer("tea", url=url, headers=headers), work)
+    assert "sec" not in message and told in message
 
 
 def test_an_answer_with_too_many_values_is_told_and_the_next_one_is_read(server: _Server) -> None:

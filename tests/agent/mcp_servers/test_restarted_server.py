@@ -66,7 +66,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         message = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        method, number = message["method"], message.get("id")
+        method, number = message.get("method"), message.get("id")
         if method == "initialize":
             session = uuid4().hex
             self.server.sessions.add(session)
@@ -81,7 +81,23 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(202)
         else:
             self.server.done.append(method)
-            self._answer(200, _reply(number, RESULTS[method]))
+            if method == "tools/call" and self.server.forgets:
+                self._ask_and_forget()
+            else:
+                self._answer(200, _reply(number, RESULTS[method]))
+
+    def _ask_and_forget(self) -> None:
+        """Begin the call with a question, and forget the session before it is answered."""
+        self.server.forgets = False
+        self.server.sessions.clear()
+        question = {"method": "elicitation/create", "params": {"message": "Milk?"}}
+        event = f"data: {json.dumps({'jsonrpc': '2.0', 'id': 'q', **question})}\n\n"
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.end_headers()
+        self.wfile.write(event.encode())
+        self.wfile.flush()
+        self.rfile.read(1)  # until the client hangs up
 
     def _answer(self, status: int, body: str = "", session: str = "") -> None:
         self.send_response(status)
@@ -103,6 +119,8 @@ class _Server(ThreadingHTTPServer):
         self.refusal = refusal
         self.sessions: set[str] = set()
         self.done: list[str] = []
+        self.forgets = False
+        """Whether it forgets the session during the next call."""
 
 
 @contextmanager
@@ -177,6 +195,21 @@ def test_a_request_that_meets_a_server_started_anew_is_answered_in_a_new_session
     refusal = REFUSALS[manner]
     with serve(refusal) as first:
         talk(first, refusal, work)
+
+
+def test_a_call_under_way_when_the_session_ends_is_not_made_twice() -> None:
+    async def work(tools: McpToolset, second: _Server) -> None:
+        assert await call_tool(tools) == "green"
+        for _ in range(2):
+            second.forgets = True
+            second.done.clear()
+            with pytest.raises(Unavailable, match="its session has ended"):
+                await call_tool(tools)
+            assert second.done.count("tools/call") == 1
+            assert await call_tool(tools) == "green"
+
+    with serve(BY_THE_PROTOCOL) as first:
+        talk(first, BY_THE_PROTOCOL, work)
 
 
 def test_another_refusal_does_not_end_the_session() -> None:

@@ -13,7 +13,7 @@ from agentd.agent.mcp_servers import http
 from agentd.agent.mcp_servers.connection import McpConnection
 from agentd.agent.mcp_servers.messages import JsonMap
 from agentd.agent.mcp_servers.model import ReadyServer
-from agentd.core.errors import Unavailable
+from agentd.core.errors import BadRequest, Unavailable
 from tests.agent.mcp_servers.talking import use_connection
 from tests.support.waiting import until
 
@@ -26,6 +26,11 @@ def write_event(message: JsonMap | None = None, number: str = "") -> str:
     data = "" if message is None else json.dumps({"jsonrpc": "2.0", **message})
     named = f"id: {number}\n" if number else ""
     return f"{named}retry: 1\ndata: {data}\n\n"
+
+
+def fill_in(piece: str, number: int) -> str:
+    """Return a piece with the number of the request that it answers, also in a text."""
+    return piece.replace('"\\"NUMBER\\""', f'"{number}"').replace('"NUMBER"', str(number))
 
 
 CHANGED = write_event({"method": "notifications/tools/list_changed"}, "later-2")
@@ -66,16 +71,17 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self.server.number = number
             kind, piece = self.server.pieces.pop(0)
-            if kind == "text/event-stream":
-                self._stream(piece)
+            piece = fill_in(piece, number)
+            if "stream" in kind.lower():
+                self._stream(piece, kind)
             else:
                 self._answer(piece, kind=kind)
 
-    def _stream(self, piece: str) -> None:
+    def _stream(self, piece: str, kind: str = "text/event-stream") -> None:
         """Send a piece of a stream, which ends as it should or breaks off."""
-        piece = piece.replace('"NUMBER"', str(self.server.number))
+        piece = fill_in(piece, self.server.number)
         self.send_response(200)
-        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Content-Type", kind)
         self.send_header("Mcp-Session-Id", "s")
         self.send_header("Content-Length", str(len(piece) + self.server.missing))
         self.end_headers()
@@ -168,6 +174,27 @@ def test_a_stream_that_cannot_be_read_on_is_told_at_once_and_only_its_call_fails
 
     assert talk(server, work) == "green"
     assert server.sessions == 1
+
+
+@pytest.mark.parametrize("number", ['"NUMBER"', '"\\"NUMBER\\""', '"NUMBER".0'])
+@pytest.mark.parametrize("kind", ["application/json", "Text/Event-Stream; charset=UTF-8"])
+def test_an_answer_may_have_its_number_as_text_or_with_a_point(
+    server: _Server, kind: str, number: str
+) -> None:
+    body = json.dumps({"jsonrpc": "2.0", **ANSWER}).replace('"NUMBER"', number)
+    server.pieces = [(kind, body if kind == "application/json" else f"data: {body}\n\n")]
+    assert talk(server, pick) == "green"
+
+
+@pytest.mark.parametrize("kind", ["application/json", EVENTS])
+def test_the_error_of_a_request_that_the_server_could_not_read_is_told(
+    server: _Server, kind: str
+) -> None:
+    error: JsonMap = {"id": None, "error": {"code": -32700, "message": "Not readable"}}
+    body = json.dumps(error) if kind == "application/json" else write_event(error)
+    server.pieces = [(kind, body)]
+    with pytest.raises(BadRequest, match="Not readable"):
+        talk(server, pick)
 
 
 @pytest.mark.parametrize("kind", ["text/html", "application/json"])
