@@ -217,8 +217,8 @@ class _ProgramEngines:
         endpoint = await self._book.get_endpoint(given.supplier)
         command = self._now().codex_command
         servers = await self._list_servers("codex", given)
-        conversation = CodexConversation(given, self._bounds, servers)
-        return codex_launch(given, command, endpoint), conversation
+        launched = structs.replace(codex_launch(given, command, endpoint), mcp_servers=servers)
+        return launched, CodexConversation(given, self._bounds, servers)
 
     async def prepare_claude(self, given: TurnRequest) -> tuple[ProgramLaunch, EngineConversation]:
         """Prepare a turn of Claude Code, by its stream of JSON."""
@@ -227,6 +227,7 @@ class _ProgramEngines:
         servers = await self._list_servers("claude-code", given)
         command, config = self._now().claude_command, render_for_claude(servers)
         launched = claude_launch(given, command, endpoint, config)
+        launched = structs.replace(launched, mcp_servers=servers)
         return launched, ClaudeConversation(given, self._bounds, launched, servers)
 
     async def prepare_acp(self, given: TurnRequest) -> tuple[ProgramLaunch, EngineConversation]:
@@ -235,6 +236,7 @@ class _ProgramEngines:
         endpoint = await self._book.get_endpoint(given.supplier)
         command = self._now().acp_command
         prices = self._book.get_prices(given.supplier, given.model)
-        launched = acp_launch(given, command, endpoint, prices)
         servers = await self._list_servers("acp", given)
+        launched = acp_launch(given, command, endpoint, prices)
+        launched = structs.replace(launched, mcp_servers=servers)
         return launched, AcpConversation(given, self._bounds, servers)

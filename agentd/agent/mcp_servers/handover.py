@@ -7,8 +7,9 @@ arguments, which everybody on the host can read.
 from collections.abc import Mapping, Sequence
 
 import msgspec
+from msgspec import structs
 
-from agentd.agent.engine import ToolUsed
+from agentd.agent.engine import EngineEvent, ToolUsed
 from agentd.agent.mcp_servers.model import ReadyServer
 from agentd.agent.text import sanitize
 
@@ -16,6 +17,25 @@ from agentd.agent.text import sanitize
 def tell_failure(server: str, problem: str) -> ToolUsed:
     """Return what the history is told of a server that an engine cannot use."""
     return ToolUsed("mcp", server, f"failed: {sanitize(problem)}", ok=False)
+
+
+def hide_in_failure(event: EngineEvent, servers: Sequence[ReadyServer]) -> EngineEvent:
+    """Return an event; a failed use or start of a server without the server's secrets."""
+    if not isinstance(event, ToolUsed) or event.ok:
+        return event
+    outcome = event.outcome
+    for server in servers:
+        if _is_about(event, server.name):
+            outcome = server.hide_secrets(outcome)
+    return structs.replace(event, outcome=outcome)
+
+
+def _is_about(use: ToolUsed, server: str) -> bool:
+    """Return whether a use is one of a server, as the programs name it."""
+    if use.name == "mcp":
+        return use.input == server
+    called = (f"mcp__{server}__", f"{server}.", f"{server}_")  # Claude Code, Codex, opencode
+    return use.name.startswith(called) or use.input.startswith(f"mcp.{server}.")  # codex-acp
 
 
 def render_for_acp(servers: Sequence[ReadyServer], *, http: bool) -> list[dict[str, object]]:

@@ -10,6 +10,7 @@ from typing import Protocol, TypeAlias
 from msgspec import Struct, structs
 
 from agentd.agent.engine import ApprovalAnswer, EngineEvent, Question, RateLimited
+from agentd.agent.mcp_servers.model import ReadyServer
 
 
 class SendLine(Struct, frozen=True):
@@ -76,6 +77,9 @@ class ProgramLaunch(Struct, frozen=True):
 
     config: str = ""
     """A file of settings with secrets, which the program reads from ``CONFIG_DESCRIPTOR``."""
+
+    mcp_servers: tuple[ReadyServer, ...] = ()
+    """Those that the program is handed, whose secrets it may repeat when they fail."""
 
     def with_descriptors(self, secret: int, config: int) -> "ProgramLaunch":
         """Return the launch with the numbers of the descriptors filled in."""

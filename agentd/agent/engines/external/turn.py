@@ -39,6 +39,7 @@ from agentd.agent.engines.external.conversation import (
     SupplierPause,
     TurnDone,
 )
+from agentd.agent.mcp_servers.handover import hide_in_failure
 from agentd.agent.text import sanitize
 from agentd.core.errors import AgentdError, Unavailable
 from agentd.core.redaction import mask_values, scrub
@@ -253,7 +254,7 @@ class StdioTurn:
                 self._tools += isinstance(step, ToolStarted) - isinstance(step, ToolUsed)
                 self._tools = max(self._tools, 0)
                 self.over = isinstance(step, TurnFailed | RateLimited)
-                return step
+                return hide_in_failure(step, self._launch.mcp_servers)
         return None
 
     def _send(self, line: bytes) -> EngineEvent | None:

@@ -56,6 +56,7 @@ ADDED = """apply_patch <<'EOF'
 EOF"""
 ONE_CALL = Tokens(input=1000, cached=400, output=50)
 MCP_SERVER = Path(__file__).parents[2] / "mcp_servers" / "sdk_server.py"
+LEAKING_SERVER = MCP_SERVER.with_name("leaking_server.py")
 MCP_TOOLS = {
     "native": ("mcp__tea__environment", ""),
     "codex": ("environment", "mcp__tea"),
@@ -102,6 +103,11 @@ class Site:
     def workspace(self) -> Path:
         """The folder that the agent works in."""
         return self.served.workspace
+
+    def list_told(self, chat: int) -> list[str]:
+        """Return the texts of all messages of a chat, those of tools too."""
+        found = self.caller.client.get(f"/api/chat/{chat}/messages").json()["messages"]
+        return [one["content"] for one in found]
 
     def start(self, **settings: Any) -> None:
         """Start the daemon, with these settings beside the usual ones."""
@@ -529,8 +535,9 @@ def test_mcp(site: Site) -> None:
     command = [sys.executable, "-W", "ignore", str(MCP_SERVER), "stdio"]
     environment = {"TEA_TOKEN": "mint-0123456789"}
     tea = {"name": "tea", "command": command, "env": environment}
+    leak = {**tea, "name": "leak", "command": [sys.executable, str(LEAKING_SERVER)]}
     lost = {"name": "lost", "url": "https://lost.example/${LOST_KEY}"}
-    file.write_text(json.dumps({"servers": [tea, lost]}))
+    file.write_text(json.dumps({"servers": [tea, leak, lost]}))
     file.chmod(0o600)
     name, namespace = MCP_TOOLS[site.engine]
     try:
@@ -539,16 +546,23 @@ def test_mcp(site: Site) -> None:
         )
         (question,) = site.answer(chat, "allow")
         messages = site.caller.wait_until_idle(chat)
+        sent = json.dumps(site.supplier.requests[-1].body)
+        pour, space = (part.replace("tea", "leak") for part in (name, namespace))
+        call = Call(pour.replace("environment", "pour"), {}, space)
+        leaking = site.create_chat("Pour it.", call, Say("It cannot be poured."))
+        site.answer(leaking, "allow")
+        site.caller.wait_until_idle(leaking)
     finally:
         file.unlink()
     assert question["tool"] == "mcp__tea__environment"
     # opencode does not tell what it would call the tool with.
     assert ("TEA_TOKEN" in question["subject"]) == (site.engine != "opencode")
     assert list_said(messages)[-1] == ("assistant", "It is mint.")
-    told = site.caller.client.get(f"/api/chat/{chat}/messages").json()["messages"]
-    (failure,) = [one for one in told if "LOST_KEY" in one["content"]]
-    assert "lost" in failure["content"] and "is not set" in failure["content"]
-    assert "mint-0123456789" in json.dumps(site.supplier.requests[-1].body)
+    assert "mint-0123456789" in sent
+    (lacking,) = [one for one in site.list_told(chat) if "LOST_KEY" in one]
+    assert "lost" in lacking and "is not set" in lacking
+    (leaked,) = [one for one in site.list_told(leaking) if "is no token" in one]
+    assert "*** is no token" in leaked
 
 
 def test_editor_mcp(site: Site) -> None:
