@@ -54,7 +54,7 @@ LONGEST_CALL = 3600.0
 """Seconds after which not even progress keeps a call going; a person may think for longer."""
 _CANCEL_SECONDS = 2.0
 _LARGEST_AMOUNT = 1e15
-_DECLINED: JsonMap = {"action": "decline"}
+_DISMISSED: JsonMap = {"action": "cancel"}
 
 
 class _Pending:
@@ -296,7 +296,7 @@ class McpConnection:
                 pending.on_progress(" ".join(_describe_progress(params)))
 
     async def _elicit(self, message: str, schema: JsonMap) -> JsonMap:
-        return await self.elicit(message, schema) if self.elicit else _DECLINED
+        return await self.elicit(message, schema) if self.elicit else _DISMISSED
 
     def _on_answered(self) -> None:
         for pending in self._pending.values():

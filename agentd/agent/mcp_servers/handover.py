@@ -65,11 +65,16 @@ def render_for_codex(servers: Sequence[ReadyServer]) -> dict[str, object]:
 
 
 def _render_codex(server: ReadyServer) -> dict[str, object]:
-    seconds: dict[str, object] = {"startup_timeout_sec": 60, "tool_timeout_sec": server.seconds}
+    common: dict[str, object] = {
+        "startup_timeout_sec": 60,
+        "tool_timeout_sec": server.seconds,
+        # By default it does not ask about tools that their server calls harmless.
+        "default_tools_approval_mode": "prompt",
+    }
     if server.url:
-        return {"url": server.url, "http_headers": dict(server.headers), **seconds}
+        return {"url": server.url, "http_headers": dict(server.headers), **common}
     command, *arguments = server.command
-    return {"command": command, "args": arguments, "env": dict(server.env), **seconds}
+    return {"command": command, "args": arguments, "env": dict(server.env), **common}
 
 
 def render_for_claude(servers: Sequence[ReadyServer]) -> str:

@@ -259,10 +259,13 @@ class McpToolset:
         return await self._request(server, lambda it: it.read_resource(uri))
 
     async def _elicit(self, message: str, schema: JsonMap) -> JsonMap:
-        """Ask the person what a server asks, if one answer is enough; else decline."""
+        """Ask the person what a server asks, if one answer is enough; else dismiss it.
+
+        To decline it is to say that a person has refused, which a server may take as an answer.
+        """
         form = read_form(schema)
         if form is None or self._asking.locked():
-            return {"action": "decline"}
+            return {"action": "cancel"}
         async with self._asking:
             question = Question("question", "mcp", message, choices=form.choices)
             answer = await self._approver.ask(question)

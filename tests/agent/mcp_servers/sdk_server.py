@@ -22,6 +22,13 @@ class Kind(BaseModel):
     kind: str
 
 
+class Recipe(BaseModel):
+    """A form that one answer is not enough for."""
+
+    kind: str
+    minutes: int
+
+
 @server.tool(annotations=ToolAnnotations(read_only_hint=True))
 def add(a: int, b: int) -> int:
     """Add two numbers."""
@@ -79,6 +86,12 @@ async def brew(ctx: Context) -> str:
     """Ask which tea is wanted, and brew it."""
     answer = await ctx.elicit("Which tea?", Kind)
     return f"brewed {answer.data.kind}" if answer.action == "accept" else answer.action
+
+
+@server.tool()
+async def steep(ctx: Context) -> str:
+    """Ask which tea is wanted, and for how long."""
+    return (await ctx.elicit("How?", Recipe)).action
 
 
 @server.tool()

@@ -139,18 +139,18 @@ def test_a_new_tool_is_listed_when_the_server_says_so(tmp_path: Path) -> None:
     assert "whistle" in talk(SDK, tmp_path, work)
 
 
-def test_a_question_of_the_server_is_declined_unless_somebody_is_there(tmp_path: Path) -> None:
+def test_a_question_of_the_server_is_dismissed_unless_somebody_is_there(tmp_path: Path) -> None:
     async def work(connection: McpConnection) -> Any:
-        declined = (await connection.call_tool("brew", {})).text
+        dismissed = (await connection.call_tool("brew", {})).text
 
         async def answer(message: str, schema: dict[str, Any]) -> dict[str, Any]:
             assert message == "Which tea?" and "kind" in schema["properties"]
             return {"action": "accept", "content": {"kind": "oolong"}}
 
         connection.elicit = answer
-        return declined, (await connection.call_tool("brew", {})).text
+        return dismissed, (await connection.call_tool("brew", {})).text
 
-    assert talk(SDK, tmp_path, work) == ("decline", "brewed oolong")
+    assert talk(SDK, tmp_path, work) == ("cancel", "brewed oolong")
 
 
 def test_a_crash_is_told_with_the_last_words(tmp_path: Path) -> None:

@@ -123,6 +123,14 @@ def test_what_a_person_denies_is_not_called_and_told(scene: Scene, supplier: Sup
     assert "not allowed" in supplier.requests[1].body["messages"][-1]["content"]
 
 
+def test_a_form_that_one_answer_is_not_enough_for_is_dismissed_not_declined(
+    scene: Scene, supplier: Supplier
+) -> None:
+    supplier.script(Call("mcp__tea__steep", {}), Say("Nobody was asked."))
+    assert list_used_tools(run(scene, TEA)) == [("mcp__tea__steep", "cancel")]
+    assert [one.kind for one in scene.person.asked] == ["other"]
+
+
 def test_the_settings_of_a_server_allow_tools(scene: Scene, supplier: Supplier) -> None:
     calls = [Call("mcp__tea__add", {"a": 1, "b": 1}), Call("mcp__tea__environment", {"name": "X"})]
     supplier.script([*calls, Call("mcp__tea__where", {})], Say("Done."))

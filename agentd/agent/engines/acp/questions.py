@@ -85,10 +85,13 @@ class AcpQuestions:
         self._open.clear()
 
     def _ask_person(self, ask: str, request: RpcRequest) -> Iterator[Step]:
-        """Ask what the agent asks in a form, if one answer is enough; else decline."""
+        """Ask what the agent asks in a form, if one answer is enough; else dismiss it.
+
+        To decline would say that a person has refused it.
+        """
         form = read_form(get_path(request.params, "requestedSchema"))
         if self._closed or form is None or get_text(request.params, "mode") not in ("", "form"):
-            yield self._peer.respond(request.id, {"action": "decline"})
+            yield self._peer.respond(request.id, {"action": "cancel"})
         elif ask not in self._open:
             self._open[ask] = request
             message = get_text(request.params, "message")

@@ -197,9 +197,9 @@ class CodexQuestions:
     def _respond_unasked(self, request: RpcRequest) -> Step:
         match request.method:
             case "mcpServer/elicitation/request":
-                return self._peer.respond(
-                    request.id, _render_elicitation(ApprovalAnswer(allowed=False))
-                )
+                # To decline would say that a person has refused it.
+                dismissed = {"action": "cancel", "content": None, "_meta": None}
+                return self._peer.respond(request.id, dismissed)
             case _:
                 return self._peer.respond_error(request.id, "agentd does not serve this request")
 

@@ -473,15 +473,15 @@ def test_leave_is_given_once_each_time(answer: ApprovalAnswer, options: Any, cho
     assert outcome["outcome"] == (selected if chosen else {"outcome": "cancelled"})
 
 
-def test_files_and_terminals_are_refused_and_addresses_declined() -> None:
+def test_files_and_terminals_are_refused_and_what_nobody_is_asked_dismissed() -> None:
     made = start_prompt()
     for method in ("fs/read_text_file", "fs/write_text_file", "terminal/create", "x/y"):
         [step] = filter_steps(made.ask(5, method), SendLine)
         assert json.loads(step.line)["error"]["code"] == -32601
-    declined = [{"action": "decline"}]
-    assert read_sent_results(made.ask(6, "elicitation/create", mode="url")) == declined
+    dismissed = [{"action": "cancel"}]
+    assert read_sent_results(made.ask(6, "elicitation/create", mode="url")) == dismissed
     two = {"properties": {"a": {"type": "string"}, "b": {"type": "string"}}}
-    assert read_sent_results(made.ask(7, "elicitation/create", requestedSchema=two)) == declined
+    assert read_sent_results(made.ask(7, "elicitation/create", requestedSchema=two)) == dismissed
 
 
 @pytest.mark.parametrize(

@@ -641,6 +641,8 @@ def test_what_nobody_can_decide_is_answered_at_once(method: str, params: dict[st
     answer = json.loads(step.line)
     assert answer["id"] == 7
     assert {"result", "error"} & set(answer)
+    if "elicitation" in method:
+        assert answer["result"]["action"] == "cancel"  # a person has not declined it
 
 
 def test_the_model_s_own_questions_are_put_one_after_another_and_answered_together() -> None:

@@ -162,3 +162,13 @@ async def test_an_engine_gives_up_a_call_that_its_server_does_not_answer_in_its_
     (use,) = [event for event in told if isinstance(event, ToolUsed)]
     assert not use.ok and "timed out" in use.outcome
     assert isinstance(told[-1], ReplyCompleted)
+
+
+@pytest.mark.skipif(not shutil.which(CODEX), reason=f"no {CODEX}")
+async def test_codex_asks_about_a_tool_that_its_server_calls_harmless(
+    tmp_path: Path, supplier: Supplier
+) -> None:
+    chat = make_codex(tmp_path, supplier)
+    supplier.script(Call("add", {"a": 2, "b": 40}, "mcp__tea"), Say("It is 42."))
+    await chat.run_turn("Add.")
+    assert [one.tool for one in chat.asked] == ["mcp__tea__add"]
