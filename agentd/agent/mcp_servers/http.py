@@ -185,7 +185,7 @@ class HttpTransport:
         if response.status >= _BAD_REQUEST:
             return ""
         place = response.headers.get("location", "").partition("?")[0]
-        return self._server.hide_secrets(sanitize(place[:_LONGEST_REASON]))
+        return self._server.hide_secrets(sanitize(place))[:_LONGEST_REASON]
 
     async def _read_reason(self, response: HttpResponse) -> str:
         """Return what the body of a refusal says; empty if that is not for people."""
