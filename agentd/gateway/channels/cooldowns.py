@@ -74,8 +74,7 @@ class Cooldowns:
             if (one := self.find_of_key(channel, key, supplier_model)) is None:
                 return None
             found.append(one)
-        patient = [one for one in found if not one.by_supplier]
-        return min(patient or found, key=_get_end)
+        return _choose_first(found)
 
     def iter_keys(self, channel: Channel, supplier_model: str) -> Iterator[str]:
         """Yield the keys to try, as fields of the channel; the next call begins with another.
@@ -90,7 +89,7 @@ class Cooldowns:
         }
         keys = [field for field, one in rests.items() if one is None]
         if not keys:
-            first = self.find_of_all_keys(channel, supplier_model)
+            first = _choose_first([one for one in rests.values() if one])
             keys = [next(field for field, one in rests.items() if one is first)]
         for key in keys:
             self._turns[channel.name] = fields.index(key) + 1
@@ -114,6 +113,12 @@ class Cooldowns:
         for (name, key, model), one in self.by_place.items():
             if name == channel.name and one.until > now and one.channel == channel:
                 yield key, model, one
+
+
+def _choose_first(cooldowns: Collection[Cooldown]) -> Cooldown:
+    """Return the one that ends first, but for those that a supplier wants if there are others."""
+    patient = [one for one in cooldowns if not one.by_supplier]
+    return min(patient or cooldowns, key=_get_end)
 
 
 def _get_end(cooldown: Cooldown) -> float:

@@ -200,14 +200,13 @@ class Router:
                 candidate = _make_candidate(model, route, channel, dialect)
                 if candidate.is_allowed_for(key) and (translate or candidate.is_passthrough):
                     usable.append((route, candidate))
-        ready = (
-            [pair for pair in usable if not self._find_cooldown(pair[1])]
-            if self._cooldowns.by_place
-            else usable
-        )
+        # Each is looked at once: one that becomes ready meanwhile must not be in neither part.
+        looked_at = [(pair, self._find_cooldown(pair[1])) for pair in usable]
+        ready = [pair for pair, cooldown in looked_at if cooldown is None]
+        resting = [(cooldown, pair[1]) for pair, cooldown in looked_at if cooldown]
         if len(ready) > 1:
             ready.sort(key=self._rank)
-        return [candidate for _, candidate in ready] + self._find_last_resort(usable)
+        return [candidate for _, candidate in ready] + _find_last_resort(resting)
 
     def iter_attempts(self, candidates: Iterable[Candidate]) -> Iterator[Candidate]:
         """Yield the calls to try: one of each candidate, or of each of its keys, in turn."""
@@ -327,16 +326,6 @@ class Router:
         route, _ = pair
         return route.priority, -log(1.0 - self._random()) / route.weight if route.weight else inf
 
-    def _find_last_resort(self, usable: Sequence[tuple[ModelRoute, Candidate]]) -> list[Candidate]:
-        if not self._cooldowns.by_place:
-            return []
-        retryable = [
-            (cooldown.until, candidate)
-            for _, candidate in usable
-            if (cooldown := self._find_cooldown(candidate)) and not cooldown.by_supplier
-        ]
-        return [candidate for _, candidate in sorted(retryable, key=lambda pair: pair[0])[:1]]
-
     def _describe_health(self, channel: Channel) -> ChannelHealth:
         known = self._records.get(channel.name)
         if known is None and not self._cooldowns.by_place and not channel.keys:
@@ -376,6 +365,12 @@ class Router:
             )
             for field, cooldowns in found.items()
         )
+
+
+def _find_last_resort(resting: Iterable[tuple[Cooldown, Candidate]]) -> list[Candidate]:
+    """Return the candidate that is ready first, but for those that a supplier set aside."""
+    retryable = [pair for pair in resting if not pair[0].by_supplier]
+    return [candidate for _, candidate in sorted(retryable, key=lambda pair: pair[0].until)[:1]]
 
 
 def find_model(models: Mapping[str, GatewayModel], name: str, key: AccessKey) -> GatewayModel:

@@ -34,16 +34,22 @@ FIELDS = ("key", "keys[0]", "keys[1]")
 
 
 class World:
-    """A channel with several keys and one without, and a clock that stands."""
+    """A channel with several keys and one without; each look moves the clock by ``tick``."""
 
     def __init__(self, shared: Channel = SHARED) -> None:
         self.now = 100.0
+        self.tick = 0.0
         self.notes: list[str] = []
-        self.router = Router(Random(1).random, lambda: self.now, self)  # noqa: S311
+        self.router = Router(Random(1).random, self.read_clock, self)  # noqa: S311
         self.channels = {
             "a": shared,
             "b": Channel(name="b", dialects=("openai-chat",), url="https://b.c"),
         }
+
+    def read_clock(self) -> float:
+        """Return the time, and let some pass."""
+        self.now += self.tick
+        return self.now
 
     def on_cooldown(self, channel: Channel, why: str, seconds: float) -> None:
         """Note it."""
@@ -136,6 +142,25 @@ def test_each_key_shows_how_it_is_and_no_secret():
     assert (second.field, second.shown, second.seconds) == ("keys[0]", "env:SECOND", 0.0)
     assert (third.seconds, third.models, third.reasons) == (0.0, {"m": 30.0}, {"m": "rate_limit"})
     assert world.router.get_health(world.channels)["b"].keys == ()
+
+
+@given(
+    known=st.sampled_from(["a", "b", "ab"]),
+    gaps=st.lists(st.floats(0, 3), min_size=3, max_size=3),
+    since=st.floats(20, 45),
+    tick=st.floats(0.01, 2),
+)
+def test_a_cooldown_that_ends_while_a_request_looks_at_it_leaves_that_a_channel(
+    known, gaps, since, tick
+):
+    world = World()
+    for field, gap in zip(FIELDS, gaps, strict=True):
+        world.fail(field)
+        world.now += gap
+    world.router.record_failure(world.channels["b"], "server")
+    world.channels = {name: world.channels[name] for name in known}
+    world.now, world.tick = 100 + since, tick
+    assert world.list_attempts()
 
 
 @pytest.mark.parametrize("only", [{"key": "", "keys": ("env:ONE",)}, {"keys": ()}])
