@@ -22,7 +22,9 @@ PLACED = {
     MAKER.create(value.encode(), kind, "k"): value
     for value, kind in zip(VALUES, KINDS, strict=True)
 }
-HUB, _, KEY, PASSWORD = PLACED
+HUB, JWT, KEY, PASSWORD = PLACED
+PLAIN = {name: PLACED[name] for name in (HUB, JWT)}
+"""Secrets that are written the same everywhere, so that events without any are not even read."""
 STRANGE = MAKER.create(GITHUB.encode(), "github", "another")
 
 
@@ -38,8 +40,8 @@ def restore_stream(dialect: Any, data: bytes, sizes: list[int], secrets: Any = N
     return b"".join((*out, putting.close()))
 
 
-def replace_placeholders(text: str) -> str:
-    for placeholder, value in PLACED.items():
+def replace_placeholders(text: str, secrets: Any = None) -> str:
+    for placeholder, value in (PLACED if secrets is None else secrets).items():
         text = text.replace(placeholder, value)
     return text
 
@@ -66,34 +68,59 @@ TEXTS = st.lists(
 CUTS = st.lists(st.integers(1, 40), min_size=1, max_size=4)
 
 
-@given(st.sampled_from(DIALECTS), TEXTS, TEXTS, CUTS, CUTS, st.sampled_from(["\n", "\r\n", "\r"]))
+@given(
+    dialect=st.sampled_from(DIALECTS),
+    secrets=st.sampled_from([PLACED, PLAIN]),
+    text=TEXTS,
+    argument=TEXTS,
+    cuts=CUTS,
+    sizes=CUTS,
+    newline=st.sampled_from(["\n", "\r\n", "\r"]),
+)
 def test_for_every_split_of_the_stream_the_result_is_the_same(
-    dialect, text, argument, cuts, sizes, newline
+    dialect, secrets, text, argument, cuts, sizes, newline
 ):
     arguments = json.dumps({"x": argument}, ensure_ascii=False)
     data = build_stream(dialect, text, arguments, cuts, newline)
-    at_once = restore_stream(dialect, data, [len(data)])
-    assert restore_stream(dialect, data, sizes) == at_once
+    at_once = restore_stream(dialect, data, [len(data)], secrets)
+    assert restore_stream(dialect, data, sizes, secrets) == at_once
     said, called = parse_stream(dialect, at_once)
-    assert said == replace_placeholders(text)
+    assert said == replace_placeholders(text, secrets)
     if not argument.lstrip().startswith(("{", "[")):
-        assert json.loads(called) == {"x": replace_placeholders(argument)}
+        assert json.loads(called) == {"x": replace_placeholders(argument, secrets)}
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_for_every_single_split_the_result_is_the_same(dialect):
+@pytest.mark.parametrize("cut", range(1, 9))
+def test_a_placeholder_that_an_event_of_its_own_begins_comes_back_wherever_it_is_cut(dialect, cut):
+    """Each event comes alone, as suppliers send them; the first ends within the placeholder."""
+    text = f"{'x' * (9 - cut)}{HUB} end"
+    argument = json.dumps({"x": f"{HUB}{JWT}"})
+    data = build_stream(dialect, text, argument, [9])
+    putting = create_restorer(dialect, PLAIN)
+    out = [putting.feed(event + b"\n\n") for event in data.split(b"\n\n")[:-1]]
+    said, called = parse_stream(dialect, b"".join((*out, putting.close())))
+    assert said == replace_placeholders(text)
+    assert json.loads(called) == {"x": f"{GITHUB}{PLACED[JWT]}"}
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("secrets", [PLACED, PLAIN], ids=["escaped", "plain"])
+def test_for_every_single_split_the_result_is_the_same(dialect, secrets):
     data = build_stream(dialect, f"é {HUB} S", json.dumps({"x": f"{KEY}é"}), [25], "\r\n")
-    at_once = restore_stream(dialect, data, [len(data)])
+    at_once = restore_stream(dialect, data, [len(data)], secrets)
     for at in list_split_places(data):
-        putting = create_restorer(dialect, PLACED)
+        putting = create_restorer(dialect, secrets)
         assert putting.feed(data[:at]) + putting.feed(data[at:]) + putting.close() == at_once
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_a_stream_without_placeholders_passes_byte_for_byte(dialect):
+@pytest.mark.parametrize("secrets", [PLACED, PLAIN], ids=["escaped", "plain"])
+def test_a_stream_without_placeholders_passes_byte_for_byte(dialect, secrets):
     text = f"STOP SECRET_ {HUB[:-1]} {STRANGE} S"
     data = build_stream(dialect, text, json.dumps({"S": "SECRET", "n": 1.0}), [3])
-    assert restore_stream(dialect, data, [11]) == data
+    for size in (11, len(data)):
+        assert restore_stream(dialect, data, [size], secrets) == data
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -294,12 +321,14 @@ def test_an_event_without_its_last_blank_line_is_understood():
     assert restore_stream("openai-chat", data, [5]) == data.replace(HUB.encode(), GITHUB.encode())
 
 
-def test_letters_that_a_supplier_escapes_are_understood():
-    written = "".join(f"\\u{ord(letter):04x}" for letter in HUB)
+@pytest.mark.parametrize("secrets", [PLACED, PLAIN], ids=["escaped", "plain"])
+@pytest.mark.parametrize("form", ["\\u{:04x}", "\\u{:04X}"])
+def test_letters_that_a_supplier_escapes_are_understood(secrets, form):
+    written = "".join(form.format(ord(letter)) for letter in HUB)
     data = f'data: {{"choices": [{{"delta": {{"content": "{written}"}}}}]}}\n\n'.encode()
-    assert restore_stream("openai-chat", data, [9]) == data.replace(
-        written.encode(), GITHUB.encode()
-    )
+    restored = data.replace(written.encode(), GITHUB.encode())
+    for size in (9, len(data)):
+        assert restore_stream("openai-chat", data, [size], secrets) == restored
 
 
 def test_what_is_held_back_is_bounded():
