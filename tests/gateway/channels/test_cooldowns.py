@@ -83,6 +83,15 @@ def test_keys_are_used_in_turn_and_the_others_tried_before_the_next_channel():
     assert world.list_attempts() == [("a", "keys[0]"), ("a", "keys[1]"), ("a", "key"), ("b", "key")]
 
 
+def test_looking_at_the_health_leaves_the_turns_and_forgets_those_of_deleted_channels():
+    world = World()
+    assert world.use_next_key() == "key"
+    assert world.router.get_health(world.channels)
+    assert world.use_next_key() == "keys[0]"
+    assert world.router.get_health({}) == {}
+    assert world.use_next_key() == "key"
+
+
 def test_a_key_that_is_left_out_does_not_give_its_turn_to_one_of_the_others():
     world = World()
     world.fail("keys[0]")

@@ -5,8 +5,16 @@ from decimal import Decimal
 import msgspec
 import pytest
 
-from agentd.gateway.keys.limits import KeyLimits
-from agentd.gateway.keys.model import KEY_PATTERN, AccessKey, SecretHash, issue, reissue
+from agentd.gateway.keys.limits import MAX_USD, KeyLimits, SoftLimits
+from agentd.gateway.keys.model import (
+    KEY_PATTERN,
+    MAX_TAGS,
+    AccessKey,
+    SecretHash,
+    is_key_id,
+    issue,
+    reissue,
+)
 
 NOW = "2026-01-31T12:00:00.000Z"
 SECRET = SecretHash("0" * 32, "1" * 64, "abcd")
@@ -79,6 +87,13 @@ def test_a_key_expires_at_its_moment():
         {"name": "o\u202ene"},
         {"before": SECRET},
         {"before_until": NOW},
+        {"addresses": ("10.0.0.0/33",)},
+        {"owner": " ann"},
+        {"tags": ("a", "o\u202ene")},
+        {"tags": ("a", "b", "a")},
+        {"tags": tuple(map(str, range(MAX_TAGS + 1)))},
+        {"model_limits": {"gpt 5": KeyLimits()}},
+        {"model_limits": {"": KeyLimits()}},
     ],
 )
 def test_what_is_no_key_is_refused(fields):
@@ -86,10 +101,45 @@ def test_what_is_no_key_is_refused(fields):
         build_key(**fields)
 
 
-@pytest.mark.parametrize("limit", ["NaN", "sNaN", "Infinity", "-1", "-0.01", "1e400", "1e-13"])
-def test_what_is_no_amount_is_no_limit(limit):
+LIMITS = pytest.mark.parametrize("kind", [KeyLimits, SoftLimits])
+
+
+@LIMITS
+@pytest.mark.parametrize(
+    "limit",
+    ["NaN", "sNaN", "Infinity", "-1", "-0.01", "1e400", "1e-13", f"{MAX_USD}.000000000001"],
+)
+def test_what_is_no_amount_is_no_limit(kind, limit):
     with pytest.raises(msgspec.ValidationError, match="not a limit"):
-        msgspec.json.decode(msgspec.json.encode({"day": limit}), type=KeyLimits)
+        msgspec.json.decode(msgspec.json.encode({"day": limit}), type=kind)
+
+
+@LIMITS
+@pytest.mark.parametrize("limit", ["0", "1e-12", "1000000000"])
+def test_nothing_the_smallest_place_and_the_highest_amount_are_limits(kind, limit):
+    assert kind(day=Decimal(limit)).day == Decimal(limit)
+
+
+@pytest.mark.parametrize("name", KeyLimits.__struct_fields__)
+def test_each_limit_counts_for_what_it_bounds_and_zero_is_one(name):
+    limits = KeyLimits(**{name: 0 if "_" in name or name == "parallel" else Decimal(0)})
+    assert limits.has_usd_limit == (name in ("total", "day", "week", "month"))
+    assert limits.has_calendar_limit == (name in ("day", "week", "month"))
+    assert limits.bounds_spending == (limits.has_usd_limit or name == "tokens_per_minute")
+    assert not KeyLimits().bounds_spending
+
+
+def test_an_address_that_is_written_as_ipv6_is_the_same_one():
+    one = build_key(addresses=("10.0.0.0/30",))
+    assert one.may_come_from("::ffff:10.0.0.1")
+    assert not one.may_come_from("::ffff:10.0.0.9")
+    assert not one.may_come_from("::10.0.0.1")
+
+
+def test_an_id_is_twelve_letters_and_digits():
+    assert is_key_id(issue("one", NOW)[1].id)
+    for other in ("a" * 11, "a" * 13, "a" * 11 + "-", "a" * 12 + "\n", "é" * 12):
+        assert not is_key_id(other)
 
 
 @pytest.mark.parametrize("field", ["parallel", "requests_per_minute", "tokens_per_minute"])

@@ -371,12 +371,12 @@ def test_a_key_that_is_reinstated_opens_as_soon_as_that_was_noticed(watched):
     run_coroutine(work())
 
 
-def test_the_watchers_word_is_enough(watched):
+@pytest.mark.parametrize("name", ["access-keys.yml", "revoked.json"])
+def test_the_watchers_word_of_either_file_is_enough(watched, name):
     async def work() -> None:
         key, _ = await watched.repository.add("laptop")
         watched.path.unlink()
-        watched.repository.on_file_changed("other.yml")
-        watched.repository.on_file_changed(watched.path.name)
+        watched.repository.on_file_changed(name)
         async with asyncio.timeout(60):
             await watched.heard.wait()
         with pytest.raises(Unauthorized):
