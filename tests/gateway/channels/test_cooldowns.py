@@ -127,6 +127,14 @@ def test_a_channel_of_which_every_key_is_left_out_is_the_last_resort_with_the_so
     )
 
 
+def test_of_keys_left_out_one_whose_supplier_named_no_time_is_tried_before_one_that_ends_sooner():
+    world = World()
+    world.fail("key", "rate_limit", 5)
+    world.fail("keys[0]")
+    world.fail("keys[1]", "rate_limit", 2)
+    assert world.list_attempts() == [("b", "key"), ("a", "keys[0]")]
+
+
 def test_a_supplier_that_asks_all_keys_to_wait_is_left_alone():
     world = World()
     del world.channels["b"]

@@ -11,7 +11,7 @@ from agentd.core.clock import FrozenClock
 from agentd.core.errors import BadRequest, Conflict, NotFound, Unauthorized, Unavailable
 from agentd.gateway.keys.file import AccessKeyFile
 from agentd.gateway.keys.model import AccessKey, reissue
-from agentd.gateway.keys.store import AccessKeyRepository
+from agentd.gateway.keys.store import OWN_ID, OWN_NAME, AccessKeyRepository
 from agentd.storage import document, watched_file
 from agentd.storage.layout import Layout
 from agentd.storage.watched_file import RETRY_SECONDS, SAME_STAMP_SECONDS
@@ -367,6 +367,25 @@ def test_a_key_that_is_reinstated_opens_as_soon_as_that_was_noticed(watched):
             while not await watched.accepts(key):
                 pass
         await watched.repository.stop()
+
+    run_coroutine(work())
+
+
+def test_the_key_of_the_agents_engines_opens_without_a_file_until_it_is_issued_anew(watched):
+    async def work() -> None:
+        first = watched.repository.issue_own_key()
+        caller = watched.repository.authenticate(first)
+        assert (caller.identity, caller.access_key_id) == (f"access:{OWN_NAME}", OWN_ID)
+        known = watched.repository.find(OWN_ID)
+        assert known
+        assert watched.repository.is_still_valid(known)
+        assert not watched.path.exists()
+        wrong = first[:-1] + ("a" if first[-1] != "a" else "b")
+        for guess in (wrong, first[:-1], f"{first} ", first.swapcase()):
+            assert not await watched.accepts(guess)
+        second = watched.repository.issue_own_key()
+        assert [await watched.accepts(one) for one in (first, second)] == [False, True]
+        assert not watched.repository.is_still_valid(known)
 
     run_coroutine(work())
 
