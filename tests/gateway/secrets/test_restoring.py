@@ -299,6 +299,8 @@ def test_tool_calls_side_by_side_do_not_mix():
         b"SECRET_ no field\n\n: comment SECRET_\n\n",
         b'data: [1, "SECRET_"]\n\ndata: "S"\n\n',
         b'data: {"choices": [1, {"delta": 3}, {"delta": {"content": ["S"]}}]}\n\n',
+        b'data: {"choices": [1, {"delta": {"content": "S"}}]}\n\n',
+        b'data: {"candidates": [1, {"content": {"parts": [2, {"text": "S"}]}}]}\n\n',
         b"\xff\xfe SECRET_ \n\n\n\nS",
         b'data: {"type": "content_block_delta", "delta": "S"}\n\n',
         b"data:" + b"[" * 100_000 + b"SECRET_\n\n",
