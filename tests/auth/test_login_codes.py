@@ -133,6 +133,14 @@ def test_a_crowd_of_addresses_cannot_guess_on_without_end():
     assert chance < 1 / 200_000_000
 
 
+def test_one_code_more_than_may_be_open_voids_the_oldest_alone():
+    codes = LoginCodes(FrozenClock().monotonic)
+    issued = [codes.issue_code() for _ in range(MAX_OPEN_CODES)]
+    again = codes.issue_code()
+    assert not codes.redeem(issued[0], HERE)
+    assert all(codes.redeem(code, HERE) for code in (*issued[1:], again))
+
+
 def test_old_tries_are_forgotten():
     clock = FrozenClock()
     codes = LoginCodes(clock.monotonic)
