@@ -133,6 +133,18 @@ def test_a_crowd_of_addresses_cannot_guess_on_without_end():
     assert chance < 1 / 200_000_000
 
 
+def test_an_address_waits_for_its_own_oldest_try_and_no_others():
+    clock = FrozenClock()
+    codes = LoginCodes(clock.monotonic)
+    codes.redeem("AAAAAAAAAA", THERE)
+    for _ in range(MAX_TRIES):
+        clock.move(10)
+        codes.redeem("AAAAAAAAAA", HERE)
+    with pytest.raises(LimitReached) as caught:
+        codes.redeem("AAAAAAAAAA", HERE)
+    assert caught.value.retry_after == CODE_SECONDS - 10 * (MAX_TRIES - 1)
+
+
 def test_one_code_more_than_may_be_open_voids_the_oldest_alone():
     codes = LoginCodes(FrozenClock().monotonic)
     issued = [codes.issue_code() for _ in range(MAX_OPEN_CODES)]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentd.llm.dialects.supplier_errors import parse_error_response
+from agentd.llm.dialects.supplier_errors import parse_error, parse_error_response
 
 
 def make_openai(message="It failed", **more):
@@ -316,8 +316,60 @@ def test_details_in_no_known_form_are_passed_over(details):
     assert (found.kind, found.retry_after) == ("rate_limit", None)
 
 
-def test_nobody_waits_for_what_will_not_get_better():
-    assert parse_error_response(400, {"retry-after": "7"}, b"").retry_after is None
+@pytest.mark.parametrize(
+    ("status", "code", "waits"),
+    [
+        (400, "", False),
+        (401, "", False),
+        (403, "", False),
+        (404, "", False),
+        (413, "", False),
+        (400, "content_filter", False),
+        (402, "", True),
+        (429, "", True),
+        (429, "insufficient_quota", True),
+        (500, "", True),
+        (503, "", True),
+        (529, "", True),
+    ],
+)
+def test_nobody_waits_for_what_will_not_get_better(status, code, waits):
+    body = json.dumps(make_openai(code=code)).encode()
+    found = parse_error_response(status, {"retry-after": "7"}, body)
+    assert found.retry_after == (7 if waits else None)
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        ("invalid_authentication", "authentication"),
+        ("UNAUTHENTICATED", "authentication"),
+        ("API_KEY_INVALID", "authentication"),
+        ("permission_denied", "permission"),
+        ("PERMISSION_DENIED", "permission"),
+        ("NOT_FOUND", "not_found"),
+        ("request_too_large", "context_too_long"),
+        ("string_above_max_length", "context_too_long"),
+        ("moderation_blocked", "content_refused"),
+        ("billing_error", "quota"),
+        ("billing_hard_limit_reached", "quota"),
+        ("usage_limit_reached", "quota"),
+        ("exceeded_current_quota_error", "quota"),
+        ("rate_limit_exceeded", "rate_limit"),
+        ("rate_limit_error", "rate_limit"),
+        ("slow_down", "overloaded"),
+        ("server_is_overloaded", "overloaded"),
+        ("engine_overloaded", "overloaded"),
+        ("UNAVAILABLE", "overloaded"),
+        ("INTERNAL", "server"),
+        ("timeout_error", "server"),
+        ("INVALID_ARGUMENT", "invalid_request"),
+        ("invalid_prompt", "invalid_request"),
+        ("unheard_of", "server"),
+    ],
+)
+def test_within_a_stream_the_code_alone_tells_what_an_error_is(code, kind):
+    assert parse_error({"error": {"code": code, "message": "No"}}).kind == kind
 
 
 @given(st.integers(100, 999), st.binary(max_size=40), st.text(max_size=30))
