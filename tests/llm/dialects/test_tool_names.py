@@ -6,11 +6,13 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from agentd.llm.conversation import (
     Conversation,
     ModelMessage,
     NamedTool,
+    ReplyFinished,
     TextPart,
     ToolCall,
     ToolCallDelta,
@@ -20,7 +22,7 @@ from agentd.llm.conversation import (
     ToolResult,
 )
 from agentd.llm.dialects.dialect import DIALECTS
-from agentd.llm.dialects.tool_names import fit_tool_names, restore_tool_names
+from agentd.llm.dialects.tool_names import OwnNamesReader, fit_tool_names, restore_tool_names
 
 LONG = "mcp__plugin_chrome-devtools-mcp_chrome-devtools__performance_analyze_insight"
 REFUSED = {
@@ -85,6 +87,30 @@ def test_the_caller_reads_its_own_names():
         ToolCallDone(0, ToolCall("c", LONG, "{}")),
         ToolCallStarted(1, "d", "look"),
     ]
+
+
+@pytest.mark.parametrize("choice", ["auto", "none", "required"])
+def test_a_choice_that_names_no_tool_stays(choice):
+    fitted, own = fit_tool_names(structs.replace(ask(LONG), tool_choice=choice), "openai-chat")
+    assert own
+    assert fitted.tool_choice == choice
+
+
+def test_a_reply_that_is_read_piece_by_piece_has_the_callers_names_to_its_last_event():
+    _, own = fit_tool_names(ask(LONG), "openai-chat")
+    (made,) = own
+    call = {"index": 0, "id": "c", "function": {"name": made, "arguments": "{}"}}
+    chunk = {"choices": [{"delta": {"tool_calls": [call]}, "finish_reason": "tool_calls"}]}
+    reader = OwnNamesReader(DIALECTS["openai-chat"].create_reader(), own)
+    events = [*reader.feed(f"data: {json.dumps(chunk)}\n\n".encode()), *reader.close()]
+    assert ToolCallStarted(0, "c", LONG) in events
+    assert ToolCallDone(0, ToolCall("c", LONG, "{}")) in events
+    assert events[-1] == ReplyFinished("tool_calls")
+
+
+def test_half_a_character_in_a_name_breaks_nothing():
+    _, own = fit_tool_names(ask("\ud83d"), "openai-chat")
+    assert list(own.values()) == ["\ud83d"]
 
 
 @given(st.sets(st.text(min_size=1), min_size=1, max_size=5), st.sampled_from(list(DIALECTS)))
