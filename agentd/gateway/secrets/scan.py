@@ -150,8 +150,8 @@ class Scanner:
         whole = whole or len(text) + LONGEST * len(spots) > _LONGEST_NAME
         hides = [spot for spot in spots if spot.mode != "report"]
         if hides and whole and _IDENTIFIER.fullmatch(text):
-            mode: Mode = "block" if any(spot.mode == "block" for spot in hides) else "hide"
-            spots = [SecretSpan(0, len(text), text, hides[0].rule, mode)]
+            strictest = next((spot for spot in hides if spot.mode == "block"), hides[0])
+            spots = [SecretSpan(0, len(text), text, strictest.rule, strictest.mode)]
         return _to_content_offsets(content, spots)
 
     def scan_text(self, text: bytes) -> list[SecretSpan]:

@@ -9,6 +9,7 @@ import pytest
 from agentd.core.errors import BadRequest
 from agentd.gateway.secrets.placeholder import LONGEST, Placeholders
 from agentd.gateway.secrets.restoring import create_restorer, restore_body
+from agentd.gateway.secrets.rules import SecretPattern, SecretRules
 from tests.gateway.secrets.bodies import SEED, build_body, create_masker, mask_body, unmask_body
 from tests.gateway.secrets.samples import TOKENS, make_letters
 
@@ -127,8 +128,46 @@ def test_a_word_of_the_protocol_that_is_somebodys_password_stays_what_it_is():
 def test_a_secret_that_was_reported_in_text_is_hidden_as_a_name_too():
     hiding = create_masker()
     mask_body(build_body("DB_PASSWORD=tr0ub4dor3"), hiding)
-    result = mask_body(_build_chat_request("get_tr0ub4dor3", "call_tr0ub4dor3"), hiding)
+    body = _build_chat_request("get_tr0ub4dor3", "call_tr0ub4dor3")
+    result = mask_body(body, hiding)
     assert b"tr0ub4dor3" not in result.body
+    after = json.loads(result.body)
+    assert after["tools"][0]["function"]["name"].startswith("get_SECRET_")
+    assert SHORT_ID.fullmatch(after["messages"][2]["tool_call_id"])
+    assert unmask_body(after, result.secrets) == body
+
+
+@pytest.mark.parametrize("length", range(20, 31))
+def test_a_name_that_would_grow_too_long_is_hidden_as_a_whole(length):
+    hiding = create_masker()
+    mask_body(build_body("DB_PASSWORD=tr0ub4dor3"), hiding)
+    body = _build_chat_request(f"{'x' * length}_tr0ub4dor3", "c1")
+    result = mask_body(body, hiding)
+    after = json.loads(result.body)
+    assert NAME.fullmatch(after["tools"][0]["function"]["name"])
+    assert unmask_body(after, result.secrets) == body
+
+
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        ("get", "call_bbb123"),
+        ("bbb123_get", "c1"),
+        ("get", f"call_{'y' * 50}_bbb123"),
+        (f"{'x' * 50}_bbb123", "c1"),
+        ("get", "call_hhh123_bbb123"),
+        ("get", "call_bbb123_hhh123"),
+    ],
+)
+def test_a_secret_that_blocks_does_so_in_names_and_ids_beside_others_that_are_hidden(name, call):
+    patterns = (
+        SecretPattern(id="h", regex="hhh[0-9]{3}"),
+        SecretPattern(id="b", regex="bbb[0-9]{3}", mode="block"),
+    )
+    result = mask_body(
+        _build_chat_request(name, call), create_masker(SecretRules(patterns)), dialect="openai-chat"
+    )
+    assert result.blocked == "b"
 
 
 @pytest.mark.parametrize("cut", [1, 7, 10_000])
