@@ -62,10 +62,16 @@ class RenewalFile(Generic[R]):
         content: RenewalsJson[R] = read_json(self.path, self._shape, _LIMIT)
         return content.renewals
 
-    def find_active(self, current: Collection[str]) -> tuple[R, ...]:
-        """Return the entries whose old key is valid; ``current`` are the key file's digests."""
+    def find_active(self, current: Collection[str], revoked: Collection[str]) -> tuple[R, ...]:
+        """Return the entries whose old key is valid.
+
+        ``current`` are the key file's digests. An old key among the ``revoked`` was given up for
+        the new one, though the process died before it could remove the entry.
+        """
         return tuple(
-            one for one in self.read() if one.new in current and one.new not in self._delivered
+            one
+            for one in self.read()
+            if one.new in current and one.new not in self._delivered and one.sha256 not in revoked
         )
 
     def find_up_to(self, name: str, new: str) -> tuple[R, ...]:

@@ -180,7 +180,8 @@ class KeyFile:
             keys, edit = self._open_for_edit()
             index = _find_index(keys, key.name)
             current = {one.sha256 for one in keys}
-            undelivered = {one.new: one for one in self._renewals.find_active(current)}
+            revoked = self._revoked.read_digests()
+            undelivered = {one.new: one for one in self._renewals.find_active(current, revoked)}
             before = undelivered.get(keys[index].sha256, keys[index])
             renewal = Renewal(key.name, key.sha256, before.salt, before.sha256)
             self._renewals.add(renewal, current)
@@ -294,11 +295,11 @@ class KeyFile:
     ) -> tuple[Renewal, ...]:
         """Return the renewals in effect; none if their file is damaged, which ``check`` reports."""
         try:
-            renewals = self._renewals.find_active({key.sha256 for key in named})
+            renewals = self._renewals.find_active({key.sha256 for key in named}, revoked)
         except AgentdError:
             renewals = ()
         self._renewing = bool(renewals)
-        return tuple(one for one in renewals if one.sha256 not in revoked)
+        return renewals
 
     def _parse(self, data: bytes) -> tuple[NamedKey, ...]:
         return yaml_reader.load_yaml(self._path, data, KeysYml, _validate).keys or ()

@@ -554,6 +554,50 @@ def test_a_damaged_memory_of_renewals_admits_nobody_and_is_reported(file, layout
         file.check()
 
 
+def test_a_key_that_was_ended_is_never_taken_for_the_last_that_arrived(tmp_path):
+    """Also when the process dies in between: an unanswered renewal keeps the one in use."""
+    at, ended = 0, 0
+    while True:
+        at += 1
+        layout = Layout(str(tmp_path / f"state{at}"), str(tmp_path / "config"))
+        file = KeyFile(layout, AccessKeyFile(layout))
+        file.add(LAPTOP)
+        key, kept = issue_key("laptop", AT)
+        file.renew(kept)
+        with pytest.MonkeyPatch.context() as patch:
+            made = fail_at(patch, at, "dies")
+            with suppress(Unavailable, ConfigError, SimulatedKill):
+                file.complete_renewal("laptop", kept.sha256, AT)
+        if check_keys(layout, LAPTOP_KEY, key) == [False, True]:
+            ended += 1
+            newer, unanswered = issue_key("laptop", AT)
+            KeyFile(layout, AccessKeyFile(layout)).renew(unanswered)
+            assert check_keys(layout, LAPTOP_KEY, key, newer) == [False, True, True], (at, made)
+        if len(made) < at:
+            break
+    assert ended > 1
+
+
+def test_ending_a_key_leaves_those_of_other_names(file, layout):
+    file.add(LAPTOP)
+    file.add(PHONE)
+    file.renew(issue_key("phone", AT)[1])
+    key, kept = issue_key("laptop", AT)
+    file.renew(kept)
+    file.complete_renewal("laptop", kept.sha256, AT)
+    assert check_keys(layout, PHONE_KEY, LAPTOP_KEY, key) == [True, False, True]
+
+
+def test_renewals_of_keys_that_are_gone_are_not_kept_for_ever(file, layout):
+    file.add(LAPTOP)
+    for number in range(3):
+        file.add(issue_key(f"key-{number}", AT)[1])
+        file.renew(issue_key(f"key-{number}", AT)[1])
+        file.revoke(f"key-{number}", AT)
+    file.renew(issue_key("laptop", AT)[1])
+    assert Path(layout.renewals).read_text().count('"new"') == 1
+
+
 def test_what_was_rebuilt_later_is_not_revoked_when_an_earlier_renewal_ends_late(file, layout):
     """The disk was full, and ending the key before is tried again."""
     file.add(LAPTOP)

@@ -176,7 +176,8 @@ class AccessKeyFile:
         def make_reissued(key: AccessKey) -> AccessKey:
             after = revise(key)
             current = {key.secret.sha256}
-            undelivered = next((one for one in self._renewals.find_active(current)), None)
+            revoked = self._revoked_keys.read_digests()
+            undelivered = next(iter(self._renewals.find_active(current, revoked)), None)
             after, pending = _prepare_reissue(key, after, undelivered)
             noted.append(pending)
             return after
@@ -331,12 +332,12 @@ class AccessKeyFile:
     ) -> tuple[tuple[PendingReissue, ...], tuple[ConfigProblem, ...]]:
         """Return the active renewals and the problems; a damaged file keeps no secret valid."""
         try:
-            found = self._renewals.find_active(_index_by_digest(keys))
+            found = self._renewals.find_active(_index_by_digest(keys), revoked)
         except ConfigError as error:
             self._renewing = False
             return (), tuple(error.problems)
         self._renewing = bool(found)
-        return tuple(one for one in found if one.sha256 not in revoked), ()
+        return found, ()
 
     def _parse(self, data: bytes) -> _Content:
         """Parse the file, unless it was parsed last. Raises ``ConfigError`` if it is no YAML."""

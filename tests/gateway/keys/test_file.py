@@ -384,6 +384,39 @@ def test_letters_that_were_reported_are_valid_whatever_happens_while_those_befor
     assert at > 7
 
 
+@pytest.mark.parametrize("grace", [0, 3600])
+def test_letters_that_were_ended_are_never_taken_for_the_last_that_arrived(tmp_path, grace):
+    """Also when the process dies in between: a reissue that is not answered keeps those in use."""
+    at, ended = 0, 0
+    while True:
+        at += 1
+        layout = Layout(str(tmp_path / f"state{at}"), str(tmp_path / "config"))
+        file = AccessKeyFile(layout)
+        file.add(LAPTOP)
+        letters, after = reissue_key(file)
+        with pytest.MonkeyPatch.context() as patch:
+            made = fail_at(patch, at, "dies")
+            with suppress(Unavailable, SimulatedKill):
+                file.revoke_previous(LAPTOP.id, after.secret.sha256)
+        if check_keys_after_start(layout, LAPTOP_KEY, letters) == [False, True]:
+            ended += 1
+            newer, _ = reissue_key(AccessKeyFile(layout), grace)
+            found = check_keys_after_start(layout, LAPTOP_KEY, letters, newer)
+            assert found == [False, True, True], (at, made)
+        if len(made) < at:
+            break
+    assert ended > 1
+
+
+def test_ending_the_letters_of_one_key_leaves_those_of_others(file, layout):
+    file.add(LAPTOP)
+    file.add(PHONE)
+    file.reissue(PHONE.id, lambda key: reissue(key, NOW, 0)[1])
+    letters, after = reissue_key(file)
+    file.revoke_previous(LAPTOP.id, after.secret.sha256)
+    assert check_keys_after_start(layout, PHONE_KEY, LAPTOP_KEY, letters) == [True, False, True]
+
+
 def test_removing_a_key_takes_the_letters_before_away_too(file, layout):
     file.add(LAPTOP)
     first = read_file(layout)
