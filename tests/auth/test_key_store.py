@@ -1,6 +1,7 @@
 """The named keys on the disk: what is written, what is refused, and what never comes back."""
 
 import errno
+import json
 import os
 import stat
 import threading
@@ -578,6 +579,12 @@ def test_a_key_that_was_ended_is_never_taken_for_the_last_that_arrived(tmp_path)
     assert ended > 1
 
 
+def list_renewed(layout: Layout) -> list[str]:
+    """Return the names of the renewals that are remembered."""
+    kept = json.loads(Path(layout.renewals).read_bytes())
+    return [one["name"] for one in kept["renewals"]]
+
+
 def test_ending_a_key_leaves_those_of_other_names(file, layout):
     file.add(LAPTOP)
     file.add(PHONE)
@@ -586,6 +593,20 @@ def test_ending_a_key_leaves_those_of_other_names(file, layout):
     file.renew(kept)
     file.complete_renewal("laptop", kept.sha256, AT)
     assert check_keys(layout, PHONE_KEY, LAPTOP_KEY, key) == [True, False, True]
+    assert [one["name"] for one in json.loads(Path(layout.renewals).read_bytes())["renewals"]] == [
+        "phone"
+    ]
+
+
+def test_a_renewal_that_ends_twice_ends_no_later_one(file, layout):
+    file.add(LAPTOP)
+    second, kept = issue_key("laptop", AT)
+    file.renew(kept)
+    file.complete_renewal("laptop", kept.sha256, AT)
+    third, later = issue_key("laptop", AT)
+    file.renew(later)
+    file.complete_renewal("laptop", kept.sha256, AT)
+    assert check_keys(layout, LAPTOP_KEY, second, third) == [False, True, True]
 
 
 def test_renewals_of_keys_that_are_gone_are_not_kept_for_ever(file, layout):
@@ -595,7 +616,9 @@ def test_renewals_of_keys_that_are_gone_are_not_kept_for_ever(file, layout):
         file.renew(issue_key(f"key-{number}", AT)[1])
         file.revoke(f"key-{number}", AT)
     file.renew(issue_key("laptop", AT)[1])
-    assert Path(layout.renewals).read_text().count('"new"') == 1
+    assert [one["name"] for one in json.loads(Path(layout.renewals).read_bytes())["renewals"]] == [
+        "laptop"
+    ]
 
 
 def test_what_was_rebuilt_later_is_not_revoked_when_an_earlier_renewal_ends_late(file, layout):

@@ -417,6 +417,15 @@ def test_ending_the_letters_of_one_key_leaves_those_of_others(file, layout):
     assert check_keys_after_start(layout, PHONE_KEY, LAPTOP_KEY, letters) == [True, False, True]
 
 
+def test_letters_that_are_ended_twice_end_no_later_ones(file, layout):
+    file.add(LAPTOP)
+    second, after = reissue_key(file)
+    file.revoke_previous(LAPTOP.id, after.secret.sha256)
+    third, _ = reissue_key(file)
+    file.revoke_previous(LAPTOP.id, after.secret.sha256)
+    assert check_keys_after_start(layout, LAPTOP_KEY, second, third) == [False, True, True]
+
+
 def test_removing_a_key_takes_the_letters_before_away_too(file, layout):
     file.add(LAPTOP)
     first = read_file(layout)
