@@ -379,6 +379,25 @@ def test_last_use_is_saved_when_the_daemon_stops(tmp_path):
     assert list(KeyFile(Layout(str(tmp_path), "")).load_last_used()) == [PHONE.sha256]
 
 
+def test_what_was_used_before_a_start_is_known_after_it_and_stays_saved(tmp_path):
+    async def test() -> None:
+        file = KeyFile(Layout(str(tmp_path), ""))
+        file.add(LAPTOP)
+        file.add(PHONE)
+        file.save_last_used({PHONE.sha256: AT, "0" * 64: AT})
+        service = KeyService(file, FrozenClock())
+        await service.start()
+        assert {one.name: one.last_used for one in await service.list_keys()} == {
+            "laptop": None,
+            "phone": AT,
+        }
+        assert service.match(LAPTOP_KEY) == "laptop"
+        await service.stop()
+        assert file.load_last_used().keys() == {LAPTOP.sha256, PHONE.sha256}
+
+    asyncio.run(test())
+
+
 def test_many_requests_share_one_reading(tmp_path, monkeypatch):
     async def test(here: Scene) -> None:
         real, read = KeyFile.read, []
