@@ -209,6 +209,29 @@ def test_a_document_of_plain_text_is_text():
     assert parse_content(document) == (TextPart("Notes\n\nAll."),)
 
 
+def test_what_is_said_about_a_document_stands_before_it():
+    source = {"type": "url", "url": "https://example.org/a.pdf"}
+    about = {"title": "Notes", "context": "Of last year."}
+    before, document = parse_content({"type": "document", "source": source, **about})
+    assert before == TextPart("Of last year.")
+    assert (document.url, document.name) == (source["url"], "Notes")
+
+
+def test_without_a_limit_a_reply_has_none():
+    body = json.dumps({"model": "m", "messages": [USER]}).encode()
+    assert (parse_request(body).max_output, peek(body).max_output) == (0, 0)
+
+
+def test_instructions_in_the_middle_may_come_in_parts_which_are_text():
+    told = [{"type": "text", "text": "B"}, {"type": "text", "text": "C", "cache_control": MARK}]
+    messages = [USER, {"role": "system", "content": told}]
+    result = parse_request(build_body(system="A", messages=messages))
+    assert (result.system, len(result.messages)) == ("A\n\nB\n\nC", 1)
+    image = {"type": "image", "source": {"type": "url", "url": "https://example.org/a.png"}}
+    with pytest.raises(BadRequest, match="only text"):
+        parse_request(build_body(messages=[USER, {"role": "system", "content": [*told, image]}]))
+
+
 def test_instructions_in_the_middle_go_to_the_others():
     result = parse_request(
         build_body(system="A", messages=[USER, {"role": "system", "content": "B"}])
