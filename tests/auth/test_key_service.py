@@ -371,6 +371,26 @@ def test_last_use_is_noted_and_saved_at_most_once_a_minute_apart_from_the_keys(t
     run_scene(test, tmp_path)
 
 
+def test_uses_are_not_forgotten_while_the_file_is_damaged(tmp_path):
+    async def test(here: Scene) -> None:
+        assert await here.is_admitted(LAPTOP_KEY)
+        whole = here.path.read_bytes()
+        here.path.write_bytes(b"keys: [\n")
+        assert await here.is_admitted(LAPTOP_KEY)
+        here.clock.move(SETTLE_SECONDS)
+        assert not await here.is_admitted(LAPTOP_KEY)
+        here.clock.move(SAVE_INTERVAL)
+        await here.service.ensure_current()  # reads the file once more ...
+        await here.service.ensure_current()  # ... and saves
+        await until(here.file.load_last_used)
+        here.path.write_bytes(whole)
+        await here.service.ensure_current()
+        listed = {key.name: key.last_used for key in await here.service.list_keys()}
+        assert listed["laptop"] is not None
+
+    run_scene(test, tmp_path)
+
+
 def test_last_use_is_saved_when_the_daemon_stops(tmp_path):
     async def use(here: Scene) -> None:
         assert await here.is_admitted(PHONE_KEY)

@@ -417,6 +417,33 @@ def test_ending_the_letters_of_one_key_leaves_those_of_others(file, layout):
     assert check_keys_after_start(layout, PHONE_KEY, LAPTOP_KEY, letters) == [True, False, True]
 
 
+def test_removing_a_key_ends_no_letters_of_another_that_is_reissued(file, layout):
+    file.add(LAPTOP)
+    file.add(PHONE)
+    letters, _ = reissue_key(file)
+    file.remove(PHONE.id)
+    assert check_keys_after_start(layout, LAPTOP_KEY, letters, PHONE_KEY) == [True, True, False]
+
+
+def test_only_the_keys_of_a_maker_are_removed_with_it(file, layout):
+    file.add(structs.replace(LAPTOP, created_by="key:ci"))
+    file.add(structs.replace(PHONE, created_by="key:other"))
+    assert file.remove_made_by({"key:nobody"}) == ()
+    assert [key.name for key in file.remove_made_by({"key:ci", "key:nobody"})] == [LAPTOP.name]
+    assert check_keys_after_start(layout, LAPTOP_KEY, PHONE_KEY) == [False, True]
+
+
+def test_a_key_that_a_check_keeps_is_not_removed(file, layout):
+    file.add(LAPTOP)
+
+    def refuse(key: AccessKey) -> None:
+        raise Conflict(f"{key.name} stays")
+
+    with pytest.raises(Conflict, match="stays"):
+        file.remove(LAPTOP.id, refuse)
+    assert check_keys_after_start(layout, LAPTOP_KEY) == [True]
+
+
 def test_letters_that_are_ended_twice_end_no_later_ones(file, layout):
     file.add(LAPTOP)
     second, after = reissue_key(file)
