@@ -12,7 +12,9 @@ from agentd.llm.conversation import (
     ThinkingDelta,
     ThinkingDone,
     ToolCall,
+    ToolCallDelta,
     ToolCallDone,
+    ToolCallStarted,
     UsageUpdated,
 )
 from agentd.llm.dialects.anthropic import upstream as anthropic_upstream
@@ -121,6 +123,16 @@ def test_thinking_in_the_dialects_dialects(name):
     ]
 
 
+def test_thinking_ends_before_the_call_that_follows_it():
+    reader = openai_chat_upstream.create_reader()
+    call = build_call("c", "ls", index=0)
+    events = reader.feed(
+        encode_chunks(build_delta(reasoning="Hm"), build_delta("tool_calls", tool_calls=[call]))
+    )
+    kinds = [type(event) for event in (*events, *reader.close())]
+    assert kinds.index(ThinkingDone) < kinds.index(ToolCallStarted)
+
+
 def test_content_in_parts():
     parts = [{"type": "thinking", "thinking": [{"type": "text", "text": "Hm"}]}]
     result = read_events(
@@ -212,9 +224,26 @@ def test_a_response_whose_pieces_did_not_come_is_read_from_its_items():
 def test_reasoning_that_only_its_supplier_could_find_again_is_not_sent_back():
     item = {"type": "reasoning", "id": "rs_1", "summary": [{"text": "a"}, {"text": "b"}]}
     body = RESPONSE | {"output": [item]}
-    (done,) = (
+    thought = [
         event
         for event in openai_responses_upstream.parse_response(json.dumps(body).encode())
-        if isinstance(event, ThinkingDone)
-    )
-    assert done.thinking == Thinking("openai-responses", "a\n\nb")
+        if isinstance(event, ThinkingDelta | ThinkingDone)
+    ]
+    assert thought == [
+        ThinkingDelta("a\n\nb"),
+        ThinkingDone(Thinking("openai-responses", "a\n\nb")),
+    ]
+
+
+def test_the_text_of_a_call_is_whole_in_pieces_too_though_it_came_at_once():
+    item = {"type": "custom_tool_call", "call_id": "c", "name": "patch", "input": 'a "b"\n'}
+    body = RESPONSE | {"output": [item]}
+    result = openai_responses_upstream.parse_response(json.dumps(body).encode())
+    pieces = "".join(event.text for event in result if isinstance(event, ToolCallDelta))
+    (done,) = (event.call for event in result if isinstance(event, ToolCallDone))
+    assert json.loads(pieces) == json.loads(done.arguments)
+
+
+def test_a_supplier_without_a_key_is_sent_none():
+    assert openai_chat_upstream.build_headers("") == {"content-type": "application/json"}
+    assert openai_chat_upstream.build_headers("k")["authorization"] == "Bearer k"
