@@ -180,6 +180,23 @@ def test_a_cooldown_that_ends_while_a_request_looks_at_it_leaves_that_a_channel(
     assert world.list_attempts()
 
 
+def test_health_tells_of_a_channels_own_cooldowns_alone_while_they_last_and_it_is_not_edited():
+    world = World()
+    world.fail("key", "rate_limit")
+    world.router.record_failure(world.channels["b"], "rate_limit", None, "m")
+
+    def find_cooling() -> tuple[bool, bool, bool]:
+        health = world.router.get_health(world.channels)
+        a, b = health["a"], health["b"]
+        return bool(a.models), bool(a.keys[0].models), bool(b.models)
+
+    assert find_cooling() == (False, True, True)
+    world.channels["b"] = structs.replace(world.channels["b"], url="https://b.d")
+    assert find_cooling() == (False, True, False)
+    world.now += SHARED.cool_down
+    assert find_cooling() == (False, False, False)
+
+
 @pytest.mark.parametrize("only", [{"key": "", "keys": ("env:ONE",)}, {"keys": ()}])
 def test_a_channel_with_a_single_key_cools_down_as_a_whole(only):
     world = World(structs.replace(SHARED, **only))
