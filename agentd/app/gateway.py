@@ -16,7 +16,7 @@ from agentd.app.background import build_rollups, purge_old_data, refresh_prices_
 from agentd.app.state import read_daemon_info
 from agentd.core.clock import Clock
 from agentd.core.errors import AgentdError, ConfigError, Unavailable
-from agentd.core.events import EventBus
+from agentd.core.events import Event, EventBus
 from agentd.core.tasks import BackgroundTasks
 from agentd.gateway.admin.check import CheckStep
 from agentd.gateway.catalogue.service import PriceCatalogueService
@@ -154,6 +154,7 @@ class ModelGateway:
         self.suppliers = Suppliers(self._secrets, self._egress)
         """The connections of the channels."""
         self.balances = BalanceService(self.suppliers.reach, lambda: self.channels.current, clock)
+        self._find_key = keys.find
         self._relay = Relay(self._build_relay_services(keys))
         keys.on_revoked(self._relay.cancel_revoked)
         keys.on_address_refused = self.incidents.on_address_refused
@@ -205,7 +206,9 @@ class ModelGateway:
         zone = self.settings.current.zone
         self.meters.reset_to(await self.ledger.open(self.meters.iter_window_starts(zone)), zone)
         self._is_open = True
-        self._unsubscribe = self._bus.subscribe_to((ModelsUpdate,), self._on_models_changed)
+        self._unsubscribe = self._bus.subscribe_to(
+            (ModelsUpdate, GatewayConfigUpdate), self._on_config_changed
+        )
         self._tasks.start(
             purge_old_data(self._layout, self._settled, self.ledger, self.bodies, self.settings)
         )
@@ -279,8 +282,12 @@ class ModelGateway:
         """Publish the progress of a channel's check to administrators."""
         self._bus.publish(CheckStepUpdate(CheckStepUpdateView(channel, step)))
 
-    def _on_models_changed(self, event: ModelsUpdate) -> None:
-        self.incidents.on_config_changed(self._layout.models, event.problems)
+    def _on_config_changed(self, event: Event) -> None:
+        match event:
+            case ModelsUpdate():
+                self.incidents.on_config_changed(self._layout.models, event.problems)
+            case GatewayConfigUpdate() if event.file == os.path.basename(self._layout.access_keys):
+                self.meters.forget_removed(self._find_key)
 
     def _on_settings_changed(self) -> None:
         self.log_edit(self.settings)

@@ -2,6 +2,7 @@
 
 import asyncio
 from decimal import Decimal
+from functools import partial
 from itertools import count
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from agentd.gateway.keys.limits import KeyLimits
 from agentd.gateway.keys.model import issue
 from agentd.gateway.keys.store import AccessKeyRepository
 from agentd.gateway.limits.budgets import Budget
+from agentd.gateway.updates import GatewayConfigUpdate
 from agentd.models.model import Models
 from agentd.storage.settled_clock import SettledClock
 from tests.conftest import until
@@ -32,12 +34,11 @@ COST = Decimal("0.25")
 BUDGET = Budget(name="b", tag="t")
 
 
-def make_gateway(layout):
+def make_gateway(layout, bus=None, keys=None):
     clock = SystemClock()
-    keys = AccessKeyRepository(AccessKeyFile(layout), clock)
-    return ModelGateway(
-        layout, {}, clock, keys, Models, "g", EventBus(), SettledClock(layout.clock, clock)
-    )
+    keys = keys or AccessKeyRepository(AccessKeyFile(layout), clock)
+    settled = SettledClock(layout.clock, clock)
+    return ModelGateway(layout, {}, clock, keys, Models, "g", bus or EventBus(), settled)
 
 
 async def test_a_change_of_the_time_zone_loses_and_doubles_no_call(layout):
@@ -98,3 +99,17 @@ async def test_the_time_zone_in_force_is_the_one_that_was_written_last(layout, m
         go.set()
         await until(lambda: len(gateway._tasks) == chores)
         assert str(gateway.meters.zone) == "UTC"
+
+
+async def test_a_removed_key_leaves_nothing_in_memory(layout):
+    """Somebody may make a key for each job of theirs, for years."""
+    bus, keys = EventBus(), AccessKeyRepository(AccessKeyFile(layout), SystemClock())
+    keys.on_changed = partial(bus.publish, GatewayConfigUpdate(Path(layout.access_keys).name))
+    async with make_gateway(layout, bus, keys) as gateway:
+        _, kept = await keys.add("kept")
+        _, gone = await keys.add("gone")
+        meters = {key.id: gateway.meters.for_key(key) for key in (kept, gone)}
+        await keys.remove(gone.id)
+        assert gateway.meters.for_key(kept) is meters[kept.id]
+        assert gateway.meters.for_key(gone) is not meters[gone.id]
+    await keys.stop()

@@ -141,6 +141,15 @@ class KeyMeters:
             meter = self._meters[key.id] = UsageMeter(self._calendar, used)
         return meter
 
+    def forget_removed(self, exists: Callable[[str], object]) -> None:
+        """Forget the meters of keys that ``exists`` does not find, unless a call was counted.
+
+        A removed key may be restored, and a counted call is only in its meter until a recount.
+        """
+        gone = [id_ for id_, one in self._meters.items() if one.is_untouched and not exists(id_)]
+        for key_id in gone:
+            del self._meters[key_id]
+
     def describe_limits(self, key: AccessKey) -> tuple[LimitStatus, ...]:
         """Describe each limit of a key and its use: the numbers that enforce it."""
         return self.for_key(key).describe_limits(key.get_limits(self._now))

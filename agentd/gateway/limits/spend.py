@@ -245,6 +245,8 @@ class UsageMeter:
         self._parallel = self._tokens_reserved = 0
         self._minute = self._minute_ends = ""
         self._requests = self._tokens = 0
+        self.is_untouched = True
+        """True if no call was counted or reserved here: all it has are the sums it was given."""
         self.reset_to(used or Used())
 
     def reset_to(self, used: Used, calendar: WindowCalendar | None = None) -> None:
@@ -293,6 +295,7 @@ class UsageMeter:
 
     def take(self, upper: Decimal, tokens: int) -> Reservation:
         """Set aside USD and tokens for a call for which there is room."""
+        self.is_untouched = False
         self._reserved = add_amounts(self._reserved, upper)
         self._tokens_reserved += tokens
         self._parallel += 1
@@ -338,6 +341,7 @@ class UsageMeter:
     def add(self, cost: Decimal, tokens: int, at: Timestamp) -> None:
         """Count what a call took, in the windows of ``at``."""
         self._roll_windows()
+        self.is_untouched = False
         if cost:
             self._total = add_amounts(self._total, cost)
             for one in (self._day, self._week, self._month):

@@ -80,6 +80,23 @@ def test_keys_of_one_owner_spend_one_budget() -> None:
     world.call(build_key("other", owner="bob"), "5")
 
 
+def test_a_removed_key_is_forgotten_unless_a_call_was_counted() -> None:
+    """An undo may restore it, with all that it spent."""
+    world = World()
+    used, unused, kept = (build_key(name, limits=KeyLimits(day=Decimal(2))) for name in "abc")
+    world.call(used, "2")
+    meters = {key.id: world.meters.for_key(key) for key in (used, unused, kept)}
+    world.meters.forget_removed({kept.id: kept}.get)
+    assert world.meters.for_key(used) is meters[used.id]
+    assert world.meters.for_key(kept) is meters[kept.id]
+    assert world.meters.for_key(unused) is not meters[unused.id]
+    assert world.refuse(used, "0.1").code == "limit_day"
+    under_way = world.limit(unused)
+    under_way.reserve(Decimal(2), 1)
+    world.meters.forget_removed({}.get)
+    assert world.refuse(unused, "0.1").code == "limit_day"
+
+
 def test_every_tag_of_a_key_counts_and_limits() -> None:
     world = World(
         Budget(name="a", tag="a", limits=KeyLimits(total=Decimal(5))),
