@@ -320,12 +320,12 @@ class AccessKeyFile:
                         known, left, _read_renewals(self._renewals), self._clock.now()
                     )
                 )
-                if back := left.keys() - known.keys():  # as by an undo
-                    self._revoked_keys.update(remove=back)
+                back = left.keys() - known.keys()
+                restored = back & self._revoked_keys.read_digests() if back else ()  # by an undo
                 stamp = found.stamp if found else None
                 document.replace_document(self.path, edited, expected=stamp)
-                if revoked:
-                    self._revoked_keys.update(add=revoked)
+                if revoked or restored:  # last: a change that fails makes no secret valid again
+                    self._revoked_keys.update(add=revoked, remove=restored)
 
     def _find_pending(
         self, keys: Iterable[AccessKey | None], revoked: frozenset[str]

@@ -180,6 +180,22 @@ def test_a_change_that_fails_takes_no_key_away(file, layout, monkeypatch):
     assert file.read().keys == (LAPTOP,)
 
 
+def test_an_undo_that_fails_makes_no_secret_valid_again(file, layout):
+    for key in (LAPTOP, PHONE):
+        file.add(key)
+    older = read_file(layout)
+    file.remove(PHONE.id)
+
+    def save_meanwhile(key: AccessKey) -> AccessKey:
+        write_file(layout, read_file(layout) + "# a person's remark\n")
+        return key
+
+    with pytest.raises(Conflict):
+        file.edit_all([LAPTOP.id], save_meanwhile, [PHONE])
+    write_file(layout, older)
+    assert file.read().keys == (LAPTOP,)
+
+
 def test_without_a_sound_memory_of_what_was_taken_away_nobody_is_admitted(file, layout):
     file.add(LAPTOP)
     Path(layout.access_keys_revoked).write_text("{")
