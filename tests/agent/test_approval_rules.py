@@ -8,10 +8,12 @@ from hypothesis import strategies as st
 
 from agentd.agent.approval_rules import (
     ALWAYS_ALLOWED,
+    BY_SETTINGS,
     ApprovalPolicy,
     ApprovalRule,
     Decision,
     decide,
+    explain_denial,
     find_place,
     grant_key,
 )
@@ -270,8 +272,10 @@ def test_what_an_argument_becomes_is_asked_about_where_a_rule_denies_arguments()
 
 def test_a_rule_about_files_looks_at_each_of_several():
     several = Question("write", "edit", "src/a.py\nsecrets/b")
+    read = Question("read", "read_files", several.subject)
     deny, allow = ApprovalRule("deny", subject="secrets/*"), ApprovalRule("allow", subject="src/*")
-    assert decide(several, ApprovalPolicy("auto", (deny,)), "", ()) == "deny"
+    for question in (several, read):
+        assert decide(question, ApprovalPolicy("auto", (deny,)), "", ()) == "deny"
     assert (
         decide(several, ApprovalPolicy("deny", (ApprovalRule("ask", subject="secrets/*"),)), "", ())
         == "ask"
@@ -329,6 +333,63 @@ def test_a_question_to_the_person_is_asked_whatever_the_rules_and_the_mode_allow
     assert decide(question, ApprovalPolicy("auto", rules), "", [make_allowed(question)]) == "ask"
     assert decide(question, ApprovalPolicy("ask"), "auto", ()) == "ask"
     assert decide(question, ApprovalPolicy("auto"), "deny", ()) == "deny"
+
+
+@given(st.sampled_from(("allow", "deny", "ask")), st.sampled_from((*RISKY, "read", "write")))
+def test_a_rule_about_a_tool_is_about_no_other(decision, kind):
+    policy = ApprovalPolicy("ask", (ApprovalRule(decision, tool="mcp__tea__*"),))
+    about, other = (Question(kind, tool, "x") for tool in ("mcp__tea__pick", "mcp__cup__pick"))
+    assert decide(about, policy, "", ()) == decision
+    assert decide(other, policy, "", ()) == decide(other, ApprovalPolicy("ask"), "", ())
+
+
+@pytest.mark.parametrize("command", ["ls; rm x", "a | b", "echo $(rm x)", "ls\nrm x"])
+def test_a_rule_that_allows_everything_allows_each_line_of_commands(command):
+    rules = (ApprovalRule("allow", kind="shell"),)
+    assert decide(ask_shell(command), ApprovalPolicy("deny", rules), "", ()) == "allow"
+
+
+@given(st.sampled_from(("read", "write", "outside", "network", "other")))
+def test_only_a_command_line_is_searched_for_commands(kind):
+    question = Question(kind, "t", "ls; rm x $A")
+    policy = ApprovalPolicy("auto", (ApprovalRule("deny", subject="rm *"),))
+    assert decide(question, policy, "", ()) == "allow"
+
+
+def test_leave_for_a_tool_of_an_mcp_server_covers_its_arguments_and_no_other_tool():
+    granted = [make_allowed(Question("other", "mcp__tea__pick", '{"cup":1}'))]
+    more = Question("other", "mcp__tea__pick", '{"cup":2}')
+    assert decide(more, ApprovalPolicy(), "", granted) == "allow"
+    for kind, tool in (("other", "mcp__tea__pour"), ("other", "pick"), ("shell", more.tool)):
+        question = Question(kind, tool, more.subject)
+        assert decide(question, ApprovalPolicy(), "", granted) == "ask"
+    for kind, tool in (("other", "spawn"), ("shell", "mcp__tea__run")):
+        before = [make_allowed(Question(kind, tool, "one"))]
+        assert decide(Question(kind, tool, "two"), ApprovalPolicy(), "", before) == "ask"
+
+
+@pytest.mark.parametrize(
+    ("rule", "told"),
+    [
+        (ApprovalRule("deny", "shell", subject="rm *"), "kind: shell, subject: rm *."),
+        (ApprovalRule("deny", tool="sh*"), "tool: sh*."),
+        (ApprovalRule("deny"), "deny everything."),
+    ],
+)
+def test_a_denial_tells_the_rule_that_denied(rule, told):
+    others = ApprovalRule("deny", subject="ls*"), ApprovalRule("allow", subject="git *")
+    policy = ApprovalPolicy("auto", (*others, rule))
+    assert explain_denial(ask_shell("rm x"), policy) == f"{BY_SETTINGS} The rule is: {told}"
+
+
+def test_a_denial_by_the_mode_names_no_rule_and_a_refusal_tells_its_own_reason():
+    policy = ApprovalPolicy("deny", (ApprovalRule("deny", subject="ls*"),))
+    by_mode = f"{BY_SETTINGS} What no rule allows is denied without asking."
+    assert explain_denial(ask_shell("rm x"), policy) == by_mode
+    asked = Question("question", "ask_person", "ls?")
+    assert explain_denial(asked, policy) == by_mode
+    refused = Question("write", "t", "keys.yml", refusal="Nobody may.")
+    assert explain_denial(refused, policy) == "Nobody may."
 
 
 # A rule that a person adds with an answer.
