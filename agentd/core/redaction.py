@@ -7,18 +7,25 @@ import re
 import unicodedata
 from collections.abc import Iterable
 
+_HEX = "[0-9A-Fa-f]"
+_AFTER_ESCAPE = rf"(?:(?<=%{_HEX}{{2}})|(?<=\\[a-z])|(?<=\\x{_HEX}{{2}})|(?<=\\u{_HEX}{{4}}))"
+"""After an escaped character (``%20``, ``\\n``), whose last one may be a letter."""
+
+_START = f"(?:(?<![A-Za-z])|{_AFTER_ESCAPE})"
+"""Where a word may begin: not within another, such as ``task-`` and ``mytoken``."""
+
 _SECRETS = (
-    (re.compile(r"(?i)\b(api_?key|access_token|token|password)=[^&\s\"']+"), r"\1=***"),
+    (re.compile(rf"(?i){_START}(api_?key|access_token|token|password)=[^&\s\"']+"), r"\1=***"),
     (re.compile(r"(?i)([?&])id=[^&\s\"']+"), r"\1id=***"),  # the secret id of a live connection
     (re.compile(r"(?i)(x-api-key|authorization|cookie)(['\"]?\s*[:=]\s*)[^\r\n]+"), r"\1\2***"),
-    (re.compile(r"\b([Bb]earer\s+)[^\s\"',;]{8,}"), r"\1***"),
-    (re.compile(r"agent_[A-Za-z0-9]{32}"), "agent_***"),
-    (re.compile(r"\bsk-[A-Za-z0-9_-]{16,}"), "sk-***"),  # a supplier's
+    (re.compile(rf"{_START}([Bb]earer\s+)[^\s\"',;]{{8,}}"), r"\1***"),
+    (re.compile(r"(agent_|agentd-manage-)[A-Za-z0-9]{32}"), r"\1***"),
+    (re.compile(rf"{_START}sk-[A-Za-z0-9_-]{{16,}}"), "sk-***"),  # ours, or a supplier's
     (re.compile(r"(?<![0-9])[0-9]{6,}(:|%3[Aa])[A-Za-z0-9_-]{30,}"), "***"),  # a Telegram bot's
-    (re.compile(r"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])"), "***"),
+    (re.compile(rf"(?:(?<![0-9a-f])|{_AFTER_ESCAPE})[0-9a-f]{{64}}(?![0-9a-f])"), "***"),
 )
 
-_MAY_HOLD_SECRET = re.compile(r"[=:]|%3[Aa]|agent_|\bsk-|[Bb]earer\s|[0-9a-f]{64}")
+_MAY_HOLD_SECRET = re.compile(r"[=:]|%3[Aa]|agent_|agentd-manage-|sk-|[Bb]earer\s|[0-9a-f]{64}")
 """A cheap pattern that occurs in every secret matched above."""
 
 _SHORTEST_PART = 4

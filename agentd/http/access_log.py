@@ -34,7 +34,7 @@ class AccessLogLine(NamedTuple):
 
     def __str__(self) -> str:
         """Return one line of text, without secrets and without unprintable characters."""
-        path = scrub(escape_unprintable(self.path))
+        path = escape_unprintable(scrub(self.path))
         return (
             f"{self.at} {self.remote_ip} {escape_unprintable(self.caller)} {self.method} {path}"
             f" {self.status} {self.seconds * 1000:.1f}ms {self.request_id}"

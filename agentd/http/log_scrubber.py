@@ -22,9 +22,10 @@ class LogFormatter(logging.Formatter):
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802
         """Return the message on one line."""
-        return scrub(escape_unprintable(super().formatMessage(record)))
+        return escape_unprintable(scrub(super().formatMessage(record)))
 
     def formatException(self, ei: object) -> str:  # noqa: N802
         """Return the traceback, each line marked as a continuation of the record."""
         text = super().formatException(ei)  # type: ignore[arg-type]
-        return scrub("\n".join(f"  | {escape_unprintable(line)}" for line in text.splitlines()))
+        lines = scrub(text).splitlines()
+        return "\n".join(f"  | {escape_unprintable(line)}" for line in lines)

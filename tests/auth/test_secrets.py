@@ -2,6 +2,7 @@
 
 import io
 import logging
+import sys
 import unicodedata
 from collections.abc import Iterator
 from functools import partial
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 from agentd.app import http_server
 from agentd.bots.api import RemoteBotEndpoints
+from agentd.core import ids
 from agentd.core.redaction import escape_unprintable, scrub
 from agentd.http.access_log import AccessLog, AccessLogLine
 from agentd.http.log_scrubber import LogFormatter
@@ -25,6 +27,8 @@ LAST = "Connection: close"
 STRANGER = "agent_" + "Canary00" * 4
 """A key that is not ours, and may be somebody else's."""
 HEX = "c0ffee00" * 8
+MANAGEMENT_KEY = ids.generate_management_key()
+ACCESS_KEY = ids.generate_access_key()[1]
 """A key as ``openssl rand -hex 32`` makes it."""
 
 
@@ -164,10 +168,36 @@ def test_secrets_are_known_by_their_form_and_by_their_place(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["/api/remote/chats/1/status", "agent_api_key", "deadbeef", "tokens", "a=b&c=d"]
+    "text",
+    [
+        *("/api/remote/chats/1/status", "agent_api_key", "deadbeef", "tokens", "a=b&c=d"),
+        *("/task-management-of-many-things", "mytoken=abc", "agentd-manage-keys", "sk-short"),
+    ],
 )
 def test_what_is_no_secret_stays(text: str) -> None:
     assert scrub(text) == text
+
+
+@given(
+    before=st.text("x:/\n\r\t\x1b\u2028\u202e\x00 ", max_size=5),
+    joint=st.sampled_from(
+        (" ", "\n", "\t", "\x1b", "\u2028", "_", "/", "%20", "%2F", "%0a", "\\n")
+    ),
+    secret=st.sampled_from(
+        (KEY, HEX, MANAGEMENT_KEY, ACCESS_KEY, "Bearer abcdefghij", "token=abc")
+    ),
+)
+def test_no_separator_hides_the_begin_of_a_secret(before: str, joint: str, secret: str) -> None:
+    text = f"{before}{joint}{secret}"
+    record = logging.LogRecord("x", logging.INFO, "", 0, "said %s", (text,), None)
+    try:
+        raise ValueError(text)
+    except ValueError:
+        failed = LogFormatter().formatException(sys.exc_info())
+    shown = scrub(escape_unprintable(text)), scrub(repr(text))
+    for told in (LogFormatter().format(record), str(_make_line(text)), failed, *shown):
+        assert secret not in told
+        assert "***" in told
 
 
 # One event, one line.
