@@ -158,6 +158,8 @@ def test_the_details_of_an_unexpected_error_are_scrubbed(
         "told: Bearer abcdefghij",
         "key sk-ant-api03-abcdefghijklmnop refused",
         "Cookie: a=abc",
+        "/bot123456789:abcdefghijklmnopqrstuvwxyz-_0123/getMe",
+        "/bot123456789%3Aabcdefghijklmnopqrstuvwxyz-_0123/getMe",
     ],
 )
 def test_secrets_are_known_by_their_form_and_by_their_place(text: str) -> None:

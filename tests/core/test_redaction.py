@@ -2,7 +2,7 @@
 
 import unicodedata
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agentd.core.redaction import escape_lines, escape_unprintable, mask_values
@@ -38,6 +38,7 @@ def test_too_little_of_a_secret_to_be_known_stays_at_the_end() -> None:
     assert mask_values("it is sk-", (SECRET,), may_be_cut=True) == "it is sk-"
 
 
+@example("rm x\r\n\techo \u202e\u2066y\xa0")
 @given(st.text(st.characters() | st.sampled_from("\n\t\r\x1b\x85\u2028\u202e\u200b\xa0 ")))
 def test_what_a_person_approves_keeps_its_lines_and_hides_nothing(text: str) -> None:
     shown = escape_lines(text)

@@ -13,6 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from agentd.core.clock import FrozenClock, format_iso, parse_iso
 from agentd.gateway.keys.limits import KeyLimits, SoftLimits
 from agentd.gateway.limits.spend import (
+    KEPT_WINDOWS,
     NEVER_SECONDS,
     SOON_SECONDS,
     OverLimit,
@@ -290,6 +291,22 @@ def test_a_clock_that_is_wrong_for_a_while_forgives_nothing(days):
     assert at.refused(limits, "2").status.used == 4 + late
     at.clock.move(86400)
     assert at.meter.used.day == late
+
+
+@given(
+    begin=st.dates(date(2025, 1, 1), date(2027, 1, 1)),
+    jumps=st.lists(st.tuples(st.integers(0, KEPT_WINDOWS - 1), st.integers(0, 5)), max_size=8),
+)
+def test_a_clock_that_returns_to_one_of_the_last_days_finds_all_that_was_spent_since(begin, jumps):
+    at = At(f"{begin}T12:00:00.000Z")
+    spent: dict[int, int] = {}
+    days = [*((day, 1) for day in range(7)), *((6 - back, cost) for back, cost in jumps), (6, 0)]
+    for day, cost in days:
+        at.clock.jump((day - (parse_iso(at.clock.now()).date() - begin).days) * 86400)
+        at.call(KeyLimits(), cost=str(cost))
+        spent[day] = spent.get(day, 0) + cost
+        assert at.meter.used.day == sum(spent[one] for one in spent if one >= day)
+    assert at.meter.used.total == sum(spent.values())
 
 
 def test_what_was_spent_while_the_clock_was_years_ahead_counts_in_total_alone():
