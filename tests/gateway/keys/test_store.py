@@ -327,14 +327,36 @@ def test_a_client_that_runs_something_on_a_key_receives_that_its_time_is_over(wa
         _, other = await watched.repository.add("phone")
         await watched.repository.poll()
         assert watched.lost == []
+        assert watched.repository.find(made.id) == made
+        assert watched.repository.is_still_valid(made)
         watched.clock.move(60)
         await watched.repository.poll()
         await watched.repository.poll()
         assert watched.lost == [{made.id}]
+        assert watched.repository.find(made.id) is None
         assert not watched.repository.is_still_valid(made)
         assert watched.repository.is_still_valid(other)
         await watched.repository.remove(made.id)
         assert watched.lost == [{made.id}]
+
+    run_coroutine(work())
+
+
+def test_what_is_wrong_with_the_file_is_told_when_it_changes_and_when_it_is_gone(watched):
+    async def work() -> None:
+        told: list[list[int]] = []
+        watched.repository.on_problems = lambda all_: told.append(
+            sorted({one.line for one in all_})
+        )
+        await watched.repository.add("laptop")
+        sound = watched.path.read_text()
+        for more in ("- id: a\n", "- id: a\n# a remark\n", ""):
+            watched.path.write_text(sound + more)
+            watched.clock.move(1)
+            await watched.repository.ensure_current()
+        await watched.repository.add("phone")
+        line = len(sound.splitlines()) + 1
+        assert told == [[line], []]
 
     run_coroutine(work())
 
@@ -465,6 +487,8 @@ def test_when_the_answer_does_not_get_out_the_letters_before_are_valid_again(wat
     async def work() -> None:
         first, made = await watched.repository.add("laptop")
         second, after = await reissue_key(watched, made.id)
+        watched.clock.move(SAME_STAMP_SECONDS)
+        assert not await watched.accepts(first)
         watched.repository.confirm_reissue(after, arrived=False)
         assert await watched.accepts(first)
         third, after = await reissue_key(watched, made.id, 60)
