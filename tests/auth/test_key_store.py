@@ -308,6 +308,18 @@ def test_two_who_change_the_keys_wait_for_each_other(file, layout, monkeypatch):
     file.add(LAPTOP)
 
 
+def test_that_another_process_ends_a_renewal_is_seen_before_the_next_request(file, layout):
+    file.add(LAPTOP)
+    other, renewed = KeyFile(layout), issue_key("laptop", AT)[1]
+    other.renew(renewed)
+    assert [one.sha256 for one in file.read().renewals] == [LAPTOP.sha256]
+    before = file.get_stamp()
+    other.complete_renewal("laptop", renewed.sha256, AT)
+    assert file.get_stamp() != before
+    kept = file.read()
+    assert (kept.named, kept.renewals, kept.revoked) == ((renewed,), (), {LAPTOP.sha256})
+
+
 def test_a_lock_that_is_a_link_does_not_touch_its_target(file, layout, tmp_path):
     os.mkdir(layout.state)
     (tmp_path / "victim").write_text("precious")

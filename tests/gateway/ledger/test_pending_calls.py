@@ -324,3 +324,26 @@ async def _run_calls(layout: Layout, calls: list[str], *, sync: bool) -> None:
 def _reorder(calls: list[str]) -> Iterator[tuple[int, str]]:
     """Yield the calls in another order than that in which they began."""
     yield from sorted(enumerate(calls), key=lambda call: (call[0] % 3, call[0]))
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 5)), max_size=40))
+@pytest.mark.parametrize("most", [1, 3])
+def test_a_file_is_full_after_so_many_calls_and_goes_once_all_of_them_are_over(most, steps):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pending_calls, "CALLS_PER_FILE", most)
+        pending, files, open_in, gone = pending_calls.PendingCalls(7), ["begun-7"], {}, []
+        begun = 0
+        for begins, call in steps:
+            if begins:
+                begun += 1
+                open_in[call] = pending.begin(f"r-{call}")
+                if open_in[call] not in files:
+                    files.append(open_in[call])
+            else:
+                open_in.pop(call, None)
+                pending.end(f"r-{call}")
+            gone += pending.pop_finished()
+            assert files == [f"begun-{7 + number}" for number in range(-(-max(begun, 1) // most))]
+            assert sorted(gone) == sorted({*files[:-1]} - {*open_in.values()})
+        gone += pending.pop_finished(closing=True)
+        assert sorted(gone) == sorted({*files} - {*open_in.values()})
