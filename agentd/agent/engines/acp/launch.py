@@ -31,8 +31,14 @@ _USUAL_CONTEXT = 200_000
 _UNTITLED: Mapping[str, object] = {"agent": {"title": {"disable": True}}}
 """Settings without titles: opencode would ask the model for one, at a cost it does not report."""
 
-_PLUGINS = ((Path(__file__).parent / "opencode_usage.js").as_uri(),)
-"""The plugin that tells the tokens of each call; opencode adds it to the person's own."""
+_PLUGINS = tuple(
+    (Path(__file__).parent / name).as_uri()
+    for name in ("opencode_usage.js", "opencode_permissions.js")
+)
+"""They tell the tokens of each call, and have opencode ask though its settings allow a tool.
+
+opencode adds them to the person's own.
+"""
 
 
 def build_launch(

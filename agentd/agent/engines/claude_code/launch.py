@@ -27,11 +27,15 @@ _ADVICE = ("--add-dir=.",)
 _ENVIRONMENT = {"DISABLE_AUTOUPDATER": "1", "CLAUDE_CODE_ADDITIONAL_DIRECTORIES_CLAUDE_MD": "1"}
 """Together they have it read the workspace's CLAUDE.md and rules, which it otherwise treats as
 project settings. Hooks, permissions, programs and variables of a workspace stay off."""
-_ASKS_FOR = ("Bash", "Read", "Edit", "Write", "NotebookEdit", "Glob", "Grep", "LS")
+_ASKS_FOR = (
+    *("Bash", "Monitor", "Read", "Edit", "Write", "NotebookEdit", "Glob", "Grep", "LS"),
+    *("WebFetch", "WebSearch", "EnterWorktree"),
+)
 """Tools that must ask agentd each time; unprotected files are answered at once.
 
 By default Claude Code reads everything in its folder, also by commands that it considers
-harmless, and the person's settings may allow more; a rule that asks precedes one that allows.
+harmless, fetches pages of hosts that it knows, and makes git work trees; and the person's settings
+may allow more. A rule that asks precedes one that allows.
 """
 _PERMISSIONS = {"permissions": {"ask": _ASKS_FOR}}
 _RESUME = "--resume="

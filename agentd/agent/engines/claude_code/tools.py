@@ -19,6 +19,8 @@ _WRITING = ("Edit", "MultiEdit", "NotebookEdit", "Write")
 _READING = ("NotebookRead", "Read")
 _SEARCHING = ("Glob", "Grep", "LS")
 _CALLING = ("WebFetch", "WebSearch")
+_RUNNING = ("Bash", "Monitor")
+"""Tools that run a command line; ``Monitor`` does so in the background."""
 _PATHS = ("file_path", "notebook_path", "path")
 
 
@@ -26,7 +28,7 @@ def classify_access(tool: str, given: object, blocked: str, bounds: WorkspaceBou
     """Classify a tool's access; ``blocked`` is the path that needs approval, if it was named."""
     paths = [get_text(given, name) for name in _PATHS if get_text(given, name)]
     paths += [blocked] if blocked else []
-    if tool == "Bash":
+    if tool in _RUNNING and get_text(given, "command"):
         return ToolAccess("shell")
     if tool in _WRITING:
         return bounds.classify_write(paths)
@@ -102,7 +104,7 @@ _SUBJECTS: Mapping[str, Callable[[object, WorkspaceBounds], str]] = {
     **dict.fromkeys((*_WRITING, "LS", "NotebookRead", "Read"), _describe_path),
     **dict.fromkeys(("Glob", "Grep"), _describe_search),
     **dict.fromkeys(("Agent", "Task"), _read_member("description")),
-    "Bash": _read_member("command"),
+    **dict.fromkeys(_RUNNING, _read_member("command")),
     "ExitPlanMode": _read_member("plan"),
     "Skill": _read_member("skill"),
     "WebFetch": _read_member("url"),

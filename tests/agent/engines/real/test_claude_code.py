@@ -286,3 +286,27 @@ async def test_the_model_hears_what_a_person_says_with_a_decision(
     received = await chat.run_turn("Sure?")
     assert [reply.text for reply in filter_steps(received, ReplyCompleted)] == ["Yes."]
     assert "Use the blue one." in json.dumps(supplier.requests[2].body)
+
+
+async def test_tools_that_it_uses_unasked_by_itself_are_asked_for_too(
+    chat: Chat, supplier: Supplier
+) -> None:
+    """A page of a host that it knows, a search, a work tree; a command that it runs in the back."""
+    run = {"command": "touch made.txt", "description": "makes it", "timeout_ms": 1000}
+    supplier.script(
+        Call("ToolSearch", {"query": "select:WebFetch,WebSearch,Monitor,EnterWorktree"}),
+        Call("WebFetch", {"url": "https://docs.python.org/3/", "prompt": "Which version?"}),
+        Call("WebSearch", {"query": "python"}),
+        Call("EnterWorktree", {"name": "tree"}),
+        Call("Monitor", {**run, "persistent": False}),
+        Say("I may not."),
+    )
+    chat.decide = lambda _: False
+    await chat.run_turn("Look.")
+    assert [(asked.kind, asked.tool, asked.subject) for asked in chat.asked] == [
+        ("network", "WebFetch", "https://docs.python.org/3/"),
+        ("network", "WebSearch", "python"),
+        ("other", "EnterWorktree", '{"name":"tree"}'),
+        ("shell", "Monitor", "touch made.txt"),
+    ]
+    assert "made.txt" not in list_files(chat)

@@ -228,3 +228,39 @@ async def test_a_chat_plans_first_and_then_works(chat: Chat, supplier: Supplier)
     assert "Plan mode" in json.dumps(supplier.requests[-1].body)
     await chat.run_turn("Do it.")
     assert "changed from plan to build" in json.dumps(supplier.requests[-1].body)
+
+
+ALLOWED = {"*": "allow", "bash": "allow", "edit": {"*": "allow"}, "read": "allow"}
+SETTINGS = {
+    "for all": {"permission": ALLOWED},
+    "for one agent": {"agent": {"build": {"permission": ALLOWED}}},
+}
+
+
+@pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
+@pytest.mark.parametrize("at_home", [True, False], ids=["person", "workspace"])
+async def test_it_asks_though_the_settings_of_the_person_or_the_workspace_allow_it(
+    chat: Chat, supplier: Supplier, settings: dict[str, object], *, at_home: bool
+) -> None:
+    where = chat.where
+    folder = where.home / ".config" / "opencode" if at_home else where.workspace
+    (folder / "opencode.json").write_text(json.dumps(settings))
+    chat.decide = lambda _: False
+    supplier.script(
+        Call("bash", {"command": "touch made.txt", "description": "makes it"}),
+        Call("write", {"filePath": str(where.workspace / "made.txt"), "content": "x"}),
+        Call("read", {"filePath": str(where.notes)}),
+        Say("I may not."),
+    )
+    await chat.run_turn("Make it.")
+    assert [asked.kind for asked in chat.asked] == ["shell", "write", "read"]
+    assert not (where.workspace / "made.txt").exists()
+
+
+async def test_what_the_persons_settings_deny_stays_denied(chat: Chat, supplier: Supplier) -> None:
+    own = {"permission": {"bash": {"*": "allow", "touch *": "deny"}}}
+    (chat.where.home / ".config" / "opencode" / "opencode.json").write_text(json.dumps(own))
+    run = Call("bash", {"command": "touch made.txt", "description": "makes it"})
+    supplier.script(run, Say("I may not."))
+    await chat.run_turn("Make it.")
+    assert not chat.asked and not (chat.where.workspace / "made.txt").exists()
