@@ -91,7 +91,7 @@ class AcpConversation:
     def __init__(self, assignment: TurnRequest, bounds: WorkspaceBounds, mcp: Servers = ()) -> None:
         self._mcp_servers = mcp
         self._assignment = assignment
-        self._bounds = bounds
+        self._bounds = bounds = bounds.follow_mode(assignment.mode)
         self._peer = RpcPeer(marked=True)
         self._events = AcpEvents(bounds)
         self._questions = AcpQuestions(self._peer, self._events, bounds, mcp)
@@ -305,6 +305,7 @@ class AcpConversation:
             if self._answered:
                 yield from self._end()
         elif self._prompting:
+            self._questions.on_update(update)
             for step in self._events.on_update(update):
                 self._reported = False
                 if isinstance(step, ReplyDelta | ToolStarted):

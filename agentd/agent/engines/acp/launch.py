@@ -33,11 +33,10 @@ _UNTITLED: Mapping[str, object] = {"agent": {"title": {"disable": True}}}
 
 _PLUGINS = tuple(
     (Path(__file__).parent / name).as_uri()
-    for name in ("opencode_usage.js", "opencode_permissions.js")
+    for name in ("opencode_usage.js", "opencode_permissions.js", "opencode_sub_agents.js")
 )
-"""They tell the tokens of each call, and have opencode ask though its settings allow a tool.
-
-opencode adds them to the person's own.
+"""They tell the tokens of each call, and have opencode ask where its settings allow a tool, and ask
+for its sub-agents. opencode adds them to the person's own.
 """
 
 

@@ -60,6 +60,11 @@ class AcpQuestions:
                     request.id, "agentd serves no files and no terminals"
                 )
 
+    def on_update(self, update: object) -> None:
+        """Follow the agent into another mode, such as once a person has allowed its plan."""
+        if mode := get_text(update, "currentModeId"):
+            self._bounds = self._bounds.follow_mode(mode)
+
     def on_decision(self, ask: str, answer: ApprovalAnswer) -> Iterator[Step]:
         """Send the decision to the agent."""
         request = self._open.pop(ask, None)

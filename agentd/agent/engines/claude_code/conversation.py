@@ -74,7 +74,7 @@ class ClaudeConversation:
         """The session to resume, while it may still exist."""
         self._session = ""
         self._events = ClaudeEvents(bounds, priced=assignment.priced)
-        self._questions = ClaudeQuestions(bounds)
+        self._questions = ClaudeQuestions(bounds.follow_mode(assignment.mode))
         self._halves = HalfCharacterDecoder()
         self._spent_before = Decimal(0)
         """USD that the session had cost before this turn, since a resumed one keeps counting."""

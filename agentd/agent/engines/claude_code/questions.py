@@ -7,6 +7,7 @@ import msgspec
 from agentd.agent.engine import ApprovalAnswer, Question
 from agentd.agent.engines.claude_code.tools import (
     ASKS_A_PERSON,
+    ENDS_PLANNING,
     classify_access,
     describe_subject,
     render_diff,
@@ -38,6 +39,8 @@ class ClaudeQuestions:
         """The input of the tool."""
         self._subjects: dict[str, str] = {}
         """What each question is about."""
+        self._plans: set[str] = set()
+        """The questions about a plan; once one is allowed, its work begins."""
         self._series: dict[str, QuestionSeries] = {}
         """The model's own questions, by the id of the one that is open."""
         self._closed = False
@@ -58,6 +61,8 @@ class ClaudeQuestions:
             self._open[number] = get_path(given, "request", "input")
             question = self._build_question(tool, get_path(given, "request"))
             self._subjects[number] = question.subject
+            if tool == ENDS_PLANNING:
+                self._plans.add(number)
             yield AskApproval(number, question)
 
     def get_subject(self, ask: str) -> str:
@@ -73,6 +78,8 @@ class ClaudeQuestions:
             return
         given = self._open.pop(ask)
         if answer.allowed:
+            if ask in self._plans:
+                self._bounds = self._bounds.follow_mode("")
             yield _build_response(ask, {"behavior": "allow", "updatedInput": given})
         else:
             yield _build_response(ask, _render_denial(answer.reason or NOT_ALLOWED))

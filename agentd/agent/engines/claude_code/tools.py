@@ -14,6 +14,7 @@ from agentd.agent.engines.external.common import (
 from agentd.agent.engines.external.json_rpc import get_path, get_text, iter_list
 
 ASKS_A_PERSON = "AskUserQuestion"
+ENDS_PLANNING = "ExitPlanMode"
 
 _WRITING = ("Edit", "MultiEdit", "NotebookEdit", "Write")
 _READING = ("NotebookRead", "Read")
@@ -28,7 +29,7 @@ def classify_access(tool: str, given: object, blocked: str, bounds: WorkspaceBou
     """Classify a tool's access; ``blocked`` is the path that needs approval, if it was named."""
     paths = [get_text(given, name) for name in _PATHS if get_text(given, name)]
     paths += [blocked] if blocked else []
-    if tool in _RUNNING and get_text(given, "command"):
+    if tool in _RUNNING:
         return ToolAccess("shell")
     if tool in _WRITING:
         return bounds.classify_write(paths)
@@ -105,7 +106,7 @@ _SUBJECTS: Mapping[str, Callable[[object, WorkspaceBounds], str]] = {
     **dict.fromkeys(("Glob", "Grep"), _describe_search),
     **dict.fromkeys(("Agent", "Task"), _read_member("description")),
     **dict.fromkeys(_RUNNING, _read_member("command")),
-    "ExitPlanMode": _read_member("plan"),
+    ENDS_PLANNING: _read_member("plan"),
     "Skill": _read_member("skill"),
     "WebFetch": _read_member("url"),
     "WebSearch": _read_member("query"),

@@ -76,7 +76,7 @@ class CodexConversation:
         self._events = CodexEvents(
             bounds, CodexState(instructions=self._digest, mode=assignment.mode)
         )
-        self._questions = CodexQuestions(self._peer, bounds)
+        self._questions = CodexQuestions(self._peer, bounds.follow_mode(assignment.mode))
         self._limits: object = None
         self._stopping = False
         self._over = False

@@ -39,6 +39,12 @@ _VERSIONED = re.compile(r"/v[0-9]+$")
 
 _Judge: TypeAlias = Callable[[str, str], Protection | None]
 
+PLAN_MODE = "plan"
+"""The mode of Claude Code, Codex and ACP agents in which a model plans and changes nothing."""
+ONLY_PLANS = "This chat plans, and changes no files: say in the plan what is to be changed."
+_PLAN_FILE = re.compile(r"/(\.[^/]+|opencode)/(.*/)?plans/[^/]+\.md")
+"""Where programs keep their plans: in a folder of their own settings."""
+
 
 class ModelEndpoint(Struct, frozen=True):
     """The endpoint at which an external program reaches its model. The key is never an argument."""
@@ -82,6 +88,12 @@ class WorkspaceBounds(Struct, frozen=True):
     folder: str
     resolve: Callable[[str], str] = posixpath.normpath
     protected: ProtectedPlaces = ProtectedPlaces()
+    planning: bool = False
+    """Refuse the change of files, but for a plan's own."""
+
+    def follow_mode(self, mode: str) -> "WorkspaceBounds":
+        """Return the bounds of a program in this mode."""
+        return structs.replace(self, planning=mode == PLAN_MODE)
 
     def move_to(self, folder: str) -> "WorkspaceBounds":
         """Return the bounds of a chat whose work tree has its copy of the workspace there."""
@@ -106,7 +118,11 @@ class WorkspaceBounds(Struct, frozen=True):
 
     def classify_write(self, paths: Iterable[str]) -> ToolAccess:
         """Judge the change of these files; without any it counts as outside."""
-        return self._classify(paths, "write", "outside", self._check_change)
+        known = list(paths)
+        access = self._classify(known, "write", "outside", self._check_change)
+        if self.planning and not all(_PLAN_FILE.search(self._resolve(path)) for path in known):
+            return structs.replace(access, refusal=access.refusal or ONLY_PLANS)
+        return access
 
     def display_path(self, path: str) -> str:
         """Return a path for display: relative if inside the workspace, else resolved.

@@ -25,7 +25,7 @@ from agentd.agent.engine import (
 )
 from agentd.agent.engines.acp.conversation import LATE, MOST_REMINDERS, WAITS, AcpConversation
 from agentd.agent.engines.acp.session import LOST, parse_state
-from agentd.agent.engines.external.common import CONTINUE_PROMPT, WorkspaceBounds
+from agentd.agent.engines.external.common import CONTINUE_PROMPT, ONLY_PLANS, WorkspaceBounds
 from agentd.agent.engines.external.conversation import (
     AskApproval,
     AwaitLateOutput,
@@ -306,6 +306,17 @@ def test_a_mode_is_set_before_the_prompt_and_the_usual_one_again_once_none_is_ch
         {"sessionId": "s", "modeId": "build"}
     ]
     assert not read_sent_params(open_session({"modes": MODES}).steps, "session/set_mode")
+
+
+def test_an_agent_that_plans_changes_files_only_once_it_says_that_its_mode_is_another() -> None:
+    made = open_session({"modes": MODES}, mode="plan")
+    made.answer({})
+    edit = {"toolCallId": "t", "kind": "edit", "locations": [{"path": f"{WORKSPACE}/a.py"}]}
+    [ask] = filter_steps(made.ask(0, ASKING, toolCall=edit, options=[]), AskApproval)
+    assert ask.question.refusal == ONLY_PLANS
+    made.tell("current_mode_update", currentModeId="build")
+    [ask] = filter_steps(made.ask(1, ASKING, toolCall=edit, options=[]), AskApproval)
+    assert not ask.question.refusal
 
 
 def test_a_mode_that_is_an_option_of_the_session_is_set_as_one() -> None:

@@ -68,7 +68,8 @@ def test_opencode_writes_its_errors_where_they_are_received_once() -> None:
         assert build_launch(TurnRequest(1, "p"), own, None).command == own
 
 
-def test_opencode_has_the_plugin_that_tells_of_each_call() -> None:
+def test_opencode_has_the_plugins_that_tell_of_each_call_and_ask() -> None:
     result = json.loads(build_launch(TurnRequest(1, "p"), OPENCODE, None).environment[CONTENT])
-    (plugin,) = result["plugin"]
-    assert "_agentd/usage" in Path(plugin.removeprefix("file://")).read_text()
+    texts = [Path(plugin.removeprefix("file://")).read_text() for plugin in result["plugin"]]
+    wanted = ["_agentd/usage", "settings.permission", "session/request_permission"]
+    assert all(word in text for word, text in zip(wanted, texts, strict=True))

@@ -9,6 +9,7 @@ from agentd.agent.engine import TurnRequest
 from agentd.agent.engines.external.common import (
     CONTINUE_PROMPT,
     MAX_HISTORY_LENGTH,
+    ONLY_PLANS,
     ModelEndpoint,
     ToolAccess,
     WorkspaceBounds,
@@ -45,6 +46,26 @@ def test_one_path_outside_makes_a_change_outside_and_so_does_none_at_all() -> No
     assert BOUNDS.classify_write(["a", "b/c"]) == ToolAccess("write")
     assert BOUNDS.classify_write(["a", "/srv/x"]) == ToolAccess("outside")
     assert BOUNDS.classify_write([]) == ToolAccess("outside")
+
+
+@pytest.mark.parametrize(
+    ("path", "refusal"),
+    [
+        ("a.txt", ONLY_PLANS),
+        ("plans/a.md", ONLY_PLANS),
+        ("/srv/x", ONLY_PLANS),
+        ("/home/someone/.claude/plans/calm-lake.md", ""),
+        ("/home/someone/.claude/plans/../settings.md", ONLY_PLANS),
+        (".opencode/plans/1-calm-lake.md", ""),
+        ("/home/someone/.local/share/opencode/plans/1-calm-lake.md", ""),
+    ],
+)
+def test_a_chat_that_plans_changes_its_plan_only(path: str, refusal: str) -> None:
+    planning = BOUNDS.follow_mode("plan")
+    assert planning.classify_write([path]).refusal == refusal
+    assert planning.classify_write([path, "b"]).refusal == ONLY_PLANS
+    assert planning.classify_read([path]) == BOUNDS.classify_read([path])
+    assert planning.follow_mode("").classify_write([path]) == BOUNDS.classify_write([path])
 
 
 def test_a_link_out_of_the_workspace_is_seen_where_the_file_system_is_asked(tmp_path: Path) -> None:

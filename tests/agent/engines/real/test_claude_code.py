@@ -19,6 +19,7 @@ from agentd.agent.engine import (
 )
 from agentd.agent.engines.claude_code.conversation import BAD_KEY, LOST, ClaudeConversation
 from agentd.agent.engines.claude_code.launch import ClaudeState, build_launch
+from agentd.agent.engines.external.common import ONLY_PLANS
 from agentd.agent.engines.external.turn import TurnTimeouts
 from agentd.chats.model import Message
 from tests.agent.engines.conversing import filter_steps, sum_cost, sum_usage
@@ -107,10 +108,13 @@ async def test_a_chat_plans_first_and_works_once_its_plan_is_allowed(
         assert found
         return Call("Write", {"file_path": found[0], "content": "# Plan\n- one\n"})
 
-    supplier.script(write_plan, Call("ExitPlanMode"), call_bash("touch made.txt"), Say("Done."))
+    write = Call("Write", {"file_path": str(chat.where.workspace / "made.txt"), "content": "x"})
+    chat.decide = lambda question: not question.refusal
+    supplier.script(write, write_plan, Call("ExitPlanMode"), write, Say("Done."))
     await chat.run_turn("Plan it.", mode="plan")
-    assert [asked.tool for asked in chat.asked] == ["Write", "ExitPlanMode", "Bash"]
-    assert chat.asked[1].subject == "# Plan\n- one\n"
+    assert [asked.tool for asked in chat.asked] == ["Write", "Write", "ExitPlanMode", "Write"]
+    assert [asked.refusal for asked in chat.asked] == [ONLY_PLANS, "", "", ""]
+    assert chat.asked[2].subject == "# Plan\n- one\n"
     assert "made.txt" in list_files(chat)
     assert "Exited Plan Mode" in json.dumps(supplier.requests[-1].body)
 

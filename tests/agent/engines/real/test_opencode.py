@@ -264,3 +264,41 @@ async def test_what_the_persons_settings_deny_stays_denied(chat: Chat, supplier:
     supplier.script(run, Say("I may not."))
     await chat.run_turn("Make it.")
     assert not chat.asked and not (chat.where.workspace / "made.txt").exists()
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+async def test_what_a_sub_agent_wants_to_do_is_asked_for_as_the_agents_own(
+    chat: Chat, supplier: Supplier, *, allowed: bool
+) -> None:
+    """Its client is asked nothing of it by opencode itself, which would wait for ever."""
+    made, secret = chat.where.workspace / "made.txt", chat.where.workspace / ".env"
+    secret.write_text("KEY=canary-of-the-project\n")
+    task = {"description": "makes", "prompt": "Make it.", "subagent_type": "general"}
+    supplier.script(
+        Call("task", task),
+        Call("bash", {"command": "touch run.txt", "description": "runs"}),
+        Call("write", {"filePath": str(made), "content": "x"}),
+        Call("read", {"filePath": str(secret)}),
+        *[Say("It is done.")] * 3,  # of the sub-agent, which a denial ends, and of its agent
+    )
+    chat.decide = lambda question: allowed and not question.protected
+    received = await chat.run_turn("Make it.")
+    assert [(asked.kind, asked.tool, asked.subject) for asked in chat.asked] == [
+        ("shell", "shell", "touch run.txt"),
+        ("write", "edit", "made.txt"),
+        ("read", "read", ".env"),
+    ]
+    assert made.exists() is (chat.where.workspace / "run.txt").exists() is allowed
+    assert filter_steps(received, ReplyCompleted)[-1].text == "It is done."
+    assert "canary-of-the-project" not in str([one.body for one in supplier.requests])
+
+
+async def test_a_stop_while_a_sub_agent_runs_a_command_leaves_no_process(
+    chat: Chat, supplier: Supplier
+) -> None:
+    task = {"description": "makes", "prompt": "Make it.", "subagent_type": "general"}
+    run = Call("bash", {"command": "touch begun; sleep 123459.5", "description": "sleeps"})
+    supplier.script(Call("task", task), run)
+    await chat.stop_when("Sleep.", (chat.where.workspace / "begun").exists)
+    assert not list_group(chat.process)
+    assert not find_processes("123459.5")
