@@ -296,10 +296,9 @@ class AcpConversation:
     def _on_update(self, params: object) -> Iterator[Step]:
         """Handle an update; before the prompt, updates only replay the history."""
         update = get_path(params, "update")
-        report = get_text(update, "sessionUpdate") == "usage_update"
         if get_text(params, "sessionId") != self._session and self._session:
             return
-        if report:
+        if get_text(update, "sessionUpdate") == "usage_update":
             self._meter.add_report(update, before=not self._prompting)
             self._reported = True
             if self._answered:
