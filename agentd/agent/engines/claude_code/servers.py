@@ -17,17 +17,17 @@ _UNUSABLE: Mapping[str, str] = {
 
 
 class HandedServers:
-    """Those of one turn; the history is told once of each that cannot be used."""
+    """The servers of one turn; each that cannot be used enters the history once."""
 
     def __init__(self, servers: Sequence[ReadyServer]) -> None:
         self._untold = {server.name: server for server in servers}
 
     def has_failed(self, given: object) -> bool:
-        """Return whether the message that begins a session has one that cannot be used."""
+        """Return whether a session begins with a server that cannot be used."""
         return any(self._list_failed(given, "mcp_servers"))
 
     def report(self, response: object) -> Iterator[ToolUsed]:
-        """Report each that cannot be used; the response to ``mcp_status`` has the reasons."""
+        """Report each server that cannot be used, with the reason in the ``mcp_status``."""
         for one in list(self._list_failed(response, "mcpServers")):
             server = self._untold.pop(get_text(one, "name"))
             why = _UNUSABLE[get_text(one, "status")]

@@ -79,7 +79,7 @@ class ProgramLaunch(Struct, frozen=True):
     """A file of settings with secrets, which the program reads from ``CONFIG_DESCRIPTOR``."""
 
     mcp_servers: tuple[ReadyServer, ...] = ()
-    """Those that the program is handed, whose secrets it may repeat when they fail."""
+    """The MCP servers that the program is handed; it may repeat their secrets when they fail."""
 
     def with_descriptors(self, secret: int, config: int) -> "ProgramLaunch":
         """Return the launch with the numbers of the descriptors filled in."""
