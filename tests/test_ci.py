@@ -8,7 +8,6 @@ import pytest
 
 from tests.support.paths import REPOSITORY
 
-
 README = "# A project\n\n```sh\necho 'installing the project'; exit 7\n```\n"
 
 
