@@ -4,16 +4,19 @@ They are much code, so this module is imported when the first turn begins: a dae
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 
 from msgspec import structs
 
 from agentd.agent.custom_commands.expansion import CommandEngine
+from agentd.agent.custom_commands.model import CustomCommand
 from agentd.agent.custom_commands.store import CommandDirectory
 from agentd.agent.engine import Approver, Engine, EngineEvent, TurnRequest
 from agentd.agent.engines.acp.conversation import AcpConversation
 from agentd.agent.engines.acp.launch import build_launch as acp_launch
+from agentd.agent.engines.acp.launch import is_opencode
+from agentd.agent.engines.acp.project_files import find_instruction_files, find_plugins
 from agentd.agent.engines.claude_code.conversation import ClaudeConversation
 from agentd.agent.engines.claude_code.launch import build_launch as claude_launch
 from agentd.agent.engines.codex.conversation import CodexConversation
@@ -36,13 +39,20 @@ from agentd.agent.suppliers import SupplierDirectory
 from agentd.agent.tools.files import FolderWorkspace
 from agentd.agent.tools.shell import ShellTerminal
 from agentd.agent.tools.toolbox import Toolbox
+from agentd.core.errors import Forbidden
 from agentd.llm.upstream.client import HttpUpstream
 from agentd.settings.model import Settings
 from agentd.storage.layout import Layout
+from agentd.system.folder import make_printable
 from agentd.system.process import MARK
 from agentd.workspace.git.repository import GitRepository
 from agentd.workspace.uploads.named import read_named_images
 from agentd.workspace.uploads.rules import FOLDER
+
+PLUGINS_FOUND = (
+    "opencode would run this project's plugins without a question: {}. Remove them or, if you trust"
+    " what is in the workspace, set opencode_project: load in agentd.yml."
+)
 
 
 def build_engines(
@@ -121,15 +131,17 @@ def _build_folder_engines(
         ),
         **build_program_engines(bounds, now, book, mcp),
     }
-    # ACP agents expand the workspace's commands themselves, each in its own way. Claude Code could,
-    # but reads no settings of a workspace, of which they are a part; the offline engine understands
-    # no others than its own.
+
+    def find_command(given: TurnRequest, name: str) -> Awaitable[CustomCommand | None]:
+        # ACP agents expand the workspace's commands themselves, each in its own way. Claude Code
+        # and opencode could, but read no settings of a workspace, of which they are a part; the
+        # offline engine understands no others than its own.
+        is_expanded = name != "acp" or _ignores_project(given, now())
+        return commands.find_called(given.prompt, root, configured_only=not is_expanded)
+
     expanding = {
         name: CommandEngine(
-            engine,
-            tools,
-            partial(commands.find_called, folder=root, configured_only=name == "acp"),
-            server_prompts=name == "native",
+            engine, tools, partial(find_command, name=name), server_prompts=name == "native"
         )
         for name, engine in engines.items()
     }
@@ -237,6 +249,20 @@ class _ProgramEngines:
         command = self._now().acp_command
         prices = self._book.get_prices(given.supplier, given.model)
         servers = await self._list_servers("acp", given)
-        launched = acp_launch(given, command, endpoint, prices)
+        instructions = None
+        if _ignores_project(given, self._now()):
+            instructions = await asyncio.to_thread(self._read_project)
+        launched = acp_launch(given, command, endpoint, prices, instructions)
         launched = structs.replace(launched, mcp_servers=servers)
         return launched, AcpConversation(given, self._bounds, servers)
+
+    def _read_project(self) -> tuple[str, ...]:
+        """Return the project's instructions for opencode; ``Forbidden`` if it has plugins."""
+        if plugins := find_plugins(self._bounds.folder):
+            raise Forbidden(PLUGINS_FOUND.format(", ".join(map(make_printable, plugins[:5]))))
+        return find_instruction_files(self._bounds)
+
+
+def _ignores_project(given: TurnRequest, settings: Settings) -> bool:
+    command = given.command or settings.acp_command
+    return is_opencode(command) and settings.opencode_project == "ignore"

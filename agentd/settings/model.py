@@ -126,6 +126,13 @@ class Settings(Struct, frozen=True):
             description="The command line of the engine acp: any ACP agent.",
         ),
     ] = ("opencode", "acp")
+    opencode_project: Annotated[
+        Literal["ignore", "load"],
+        Meta(
+            description="The workspace's opencode.json and .opencode, whose plugins, tools, MCP"
+            " servers and formatters opencode runs without a question: ignore, or load them."
+        ),
+    ] = "ignore"
     approvals: Annotated[
         ApprovalMode,
         Meta(
@@ -225,8 +232,8 @@ BY_MANAGERS = frozenset(
 All others require an administrator's login, a new one too until it is listed here: they widen what
 can be done with a key that leaked. They define which keys and people are admitted
 (``agent_api_key``, ``admin_*``), from where (``host``, ``hosts``, ``port``, ``trusted_proxies``),
-which programs are started (``*_command``), what these may touch (``workspace``, ``state``,
-``approval*``) and what all of it may cost (``budget_*``, ``turn_cost``).
+which programs are started (``*_command``, ``opencode_project``), what these may touch
+(``workspace``, ``state``, ``approval*``) and what all of it may cost (``budget_*``, ``turn_cost``).
 """
 
 BY_ADMINISTRATORS = frozenset(Settings.__struct_fields__) - BY_MANAGERS

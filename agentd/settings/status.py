@@ -16,7 +16,7 @@ from agentd.settings.model import BY_MANAGERS, Settings, SourcedValue
 AT_ONCE = frozenset(
     (
         *("hosts", "trusted_proxies", "engine", "codex_command", "claude_command", "acp_command"),
-        *("approvals", "approval_seconds", "approval_rules"),
+        *("opencode_project", "approvals", "approval_seconds", "approval_rules"),
         *("budget_per_chat", "budget_per_day", "turn_steps", "turn_seconds", "turn_cost"),
         *("silence_seconds", "on_interrupted", "max_parallel_turns", "drain_seconds"),
         *("worktree_setup", "worktree_setup_seconds"),

@@ -43,7 +43,7 @@ MOST_FILES = 50
 LONGEST_SHOWN = 20_000
 """Characters of an expanded command that the history shows."""
 
-FindCommand = Callable[[str], Awaitable[CustomCommand | None]]
+FindCommand = Callable[[TurnRequest], Awaitable[CustomCommand | None]]
 
 
 class ExpandedPrompt(Struct, frozen=True):
@@ -53,7 +53,7 @@ class ExpandedPrompt(Struct, frozen=True):
 
 
 class CommandEngine:
-    """An engine whose prompts may call commands; ``find`` returns the custom one of a prompt.
+    """An engine whose prompts may call commands; ``find`` returns the custom one of a turn.
 
     With ``server_prompts`` they may also call the prompts of MCP servers, by ``/server:name``.
     """
@@ -83,7 +83,7 @@ class CommandEngine:
         if message != assignment.message:
             text = _find_expansion(assignment)
         is_known = assignment.is_retry and bool(text)
-        command = None if is_known else await self._find(assignment.prompt)
+        command = None if is_known else await self._find(assignment)
         if is_known:  # what the lines of a command did is not done twice
             assignment = structs.replace(assignment, prompt=text)
         elif command or (self._server_prompts and ":" in called.name):

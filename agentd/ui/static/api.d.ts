@@ -2553,6 +2553,7 @@ export type SetSettings = {
   codex_command?: string[] | null;
   claude_command?: string[] | null;
   acp_command?: string[] | null;
+  opencode_project?: "ignore" | "load" | null;
   approvals?: "ask" | "auto" | "deny" | null;
   approval_seconds?: number | null;
   approval_rules?: ApprovalRule[] | null;
@@ -2604,6 +2605,7 @@ export type SettingsPatch = {
   codex_command?: string[] | null;
   claude_command?: string[] | null;
   acp_command?: string[] | null;
+  opencode_project?: "ignore" | "load" | null;
   approvals?: "ask" | "auto" | "deny" | null;
   approval_seconds?: number | null;
   approval_rules?: NewApprovalRuleSetting[] | null;

@@ -2,13 +2,13 @@
 
 import asyncio
 from contextlib import aclosing
-from functools import partial
 from pathlib import Path
 
 import pytest
 from msgspec import structs
 
 from agentd.agent.custom_commands.expansion import LONGEST_PROMPT, CommandEngine
+from agentd.agent.custom_commands.model import CustomCommand
 from agentd.agent.custom_commands.store import CommandDirectory
 from agentd.agent.engine import (
     EngineEvent,
@@ -63,9 +63,11 @@ class Scene:
         layout = Layout(str(self.config.parent / "state"), str(self.config))
         workspace = FolderWorkspace(root, protected=ProtectedPlaces())
         tools = Toolbox(workspace, GitRepository(root), ShellTerminal(root))
-        find = partial(
-            CommandDirectory(layout, root).find_called, folder=root, configured_only=not native
-        )
+        directory = CommandDirectory(layout, root)
+
+        async def find(given: TurnRequest) -> CustomCommand | None:
+            return await directory.find_called(given.prompt, root, configured_only=not native)
+
         return CommandEngine(self.engine, tools, find)
 
 

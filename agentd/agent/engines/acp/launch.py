@@ -2,7 +2,7 @@
 
 import json
 import posixpath
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from agentd.agent.engine import TurnRequest
@@ -39,26 +39,43 @@ _PLUGINS = tuple(
 for its sub-agents. opencode adds them to the person's own.
 """
 
+_NO_PROJECT = {"OPENCODE_DISABLE_PROJECT_CONFIG": "1"}
+"""With it opencode uses no ``opencode.json`` and no ``.opencode`` of a workspace.
+
+It would run their tools, MCP servers, formatters and shell without a question. But it does not read
+the project's instructions either, which are therefore named in its settings.
+"""
+
+
+def is_opencode(command: Sequence[str]) -> bool:
+    """Return whether a command starts opencode."""
+    return posixpath.basename(command[0]) == "opencode"
+
 
 def build_launch(
     assignment: TurnRequest,
     command: tuple[str, ...],
     endpoint: ModelEndpoint | None,
     prices: Prices | None = None,
+    instruction_files: Sequence[str] | None = (),
 ) -> ProgramLaunch:
     """Return the command for a turn of the agent.
 
-    The protocol does not cover suppliers. For opencode, ``endpoint``, the model's prices and the
-    permissions are added to the person's configuration; any other agent uses its own.
+    The protocol does not cover suppliers. For opencode, ``endpoint``, the model's prices, the
+    permissions and the project's instructions (absolute paths; None: it uses all settings of the
+    project) are added to the person's configuration; any other agent uses its own.
     """
     given = tuple(assignment.command or command)
-    if posixpath.basename(given[0]) != "opencode":
+    if not is_opencode(given):
         return ProgramLaunch(given)
     if "acp" in given and not any(one.startswith(("--print-logs", "--log")) for one in given):
         given += _ERRORS_TO_STDERR
     settings: dict[str, object] = {"permission": _PERMISSIONS, "autoupdate": False, **_UNTITLED}
     settings["plugin"] = _PLUGINS
     environment: dict[str, str] = {}
+    if instruction_files is not None:
+        settings["instructions"] = instruction_files
+        environment |= _NO_PROJECT
     if endpoint:
         options = {"baseURL": endpoint.base_url}
         if endpoint.key:

@@ -44,7 +44,7 @@ AskFirst: TypeAlias = Callable[[TurnRequest, Approver], Awaitable[Sequence[Engin
 
 
 class StdioEngine:
-    """``VpnProgram`` for the programs that ``prepare`` can launch in ``folder``.
+    """``Engine`` for the programs that ``prepare`` can launch in ``folder``.
 
     ``prepare`` may raise an ``AgentdError``: then the turn fails with its message.
     ``install_hint`` is added if the program is missing; ``timeouts`` is called for each turn.
@@ -72,7 +72,7 @@ class StdioEngine:
     async def run(
         self, assignment: TurnRequest, approver: Approver
     ) -> AsyncGenerator[EngineEvent, None]:
-        """Run one prompt; see ``VpnProgram``."""
+        """Run one prompt; see ``Engine``."""
         for step in self._undelivered.pop(assignment.chat_id, []):
             yield step
             if step.engine_state:

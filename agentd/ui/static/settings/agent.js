@@ -18,7 +18,7 @@ import { settingRow, textOf, valueOf } from "./setting_row.js";
 /** @type {readonly { title: string, text: string, names: readonly string[] }[]} */
 const CARDS = [
   { title: "Who answers", text: "The engine of chats that name no model, and how the programs are started.",
-    names: ["engine", "codex_command", "claude_command", "acp_command"] },
+    names: ["engine", "codex_command", "claude_command", "acp_command", "opencode_project"] },
   { title: "Questions", text: "The actions that the agent asks a person about first.",
     names: ["approvals", "approval_seconds", "approval_rules"] },
   { title: "Budgets", text: "What chats may cost before they pause and ask.", names: ["budget_per_chat", "budget_per_day", "turn_cost"] },

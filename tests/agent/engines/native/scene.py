@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from agentd.agent.custom_commands.expansion import CommandEngine
+from agentd.agent.custom_commands.model import CustomCommand
 from agentd.agent.custom_commands.store import CommandDirectory
 from agentd.agent.engine import (
     ApprovalAnswer,
@@ -123,6 +124,9 @@ class Scene:
         (self.kept / "chats" / "1").mkdir(parents=True, exist_ok=True)
         return TranscriptFiles(Layout(str(self.kept), str(self.root / "config")))
 
+    async def _find_command(self, given: TurnRequest) -> CustomCommand | None:
+        return await self.commands.find_called(given.prompt, str(self.root))
+
     async def _find_access(self, name: str, model: str) -> SupplierAccess:
         if name != "acme":
             raise NotFound(f"No supplier is named {name}.")
@@ -139,8 +143,7 @@ class Scene:
         try:
             engine: Engine = self.build_engine(upstream)
             if self.commands:
-                find = partial(self.commands.find_called, folder=str(self.root))
-                engine = CommandEngine(engine, self.build_tools(), find)
+                engine = CommandEngine(engine, self.build_tools(), self._find_command)
             stream = engine.run(assignment, self.person)
             so_far: list[EngineEvent] = []
             self.so_far = so_far

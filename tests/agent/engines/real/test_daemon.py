@@ -233,6 +233,34 @@ def test_a_stop_ends_all_that_runs_and_holds_the_queue(
         assert "error" not in list_roles(messages)
 
 
+@pytest.mark.parametrize("engine", ["opencode"], indirect=True)
+def test_opencode_runs_the_plugins_of_a_project_only_where_the_settings_say_so(
+    engine: str,
+    tmp_path: Path,
+    served: ServedAgent,
+    supplier: Supplier,
+    environ: dict[str, str],
+) -> None:
+    ran = tmp_path / "ran"
+    plugin = served.workspace / ".opencode" / "plugins" / "planted.js"
+    plugin.parent.mkdir(parents=True)
+    plugin.write_text(f'require("fs").writeFileSync("{ran}", "")\n')
+    supplier.script(Say("Here I am."))
+    with served.running(**environ) as caller:
+        chat = caller.create_chat("Say it.", model=engine)
+        [_, failed] = caller.wait_until_idle(chat)
+        assert failed["role"] == "error"
+        assert "plugins without a question: .opencode/plugins/planted.js" in failed["content"]
+        assert "opencode_project: load" in failed["content"]
+    assert not ran.exists() and not supplier.requests
+    config = tmp_path / "config" / "agentd.yml"
+    config.write_text(config.read_text().replace("{", '{"opencode_project": "load", ', 1))
+    with served.running(**environ) as caller:
+        caller.append(chat, "Say it now.")
+        assert caller.wait_until_idle(chat)[-1]["content"] == "Here I am."
+    assert ran.exists()
+
+
 @QUICK
 def test_sigterm_lets_a_turn_end(
     engine: str, served: ServedAgent, supplier: Supplier, environ: dict[str, str]

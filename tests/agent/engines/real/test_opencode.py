@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from agentd.agent.engine import (
     ModesListed,
@@ -20,6 +21,7 @@ from agentd.agent.engine import (
 )
 from agentd.agent.engines.acp.conversation import WAITS, AcpConversation
 from agentd.agent.engines.acp.launch import build_launch
+from agentd.agent.engines.acp.project_files import find_instruction_files
 from agentd.agent.engines.acp.session import LOST
 from agentd.agent.engines.external.common import WorkspaceBounds
 from agentd.agent.engines.external.conversation import ProgramLaunch
@@ -42,6 +44,9 @@ pytestmark = [
 ]
 
 
+COMMAND = (str(OPENCODE), "acp")
+
+
 @pytest.fixture
 def supplier() -> Iterator[Supplier]:
     with Supplier() as serving:
@@ -55,7 +60,7 @@ def converse(assignment: TurnRequest, bounds: WorkspaceBounds, _: ProgramLaunch)
 
 @pytest.fixture
 def chat(tmp_path: Path, supplier: Supplier) -> Chat:
-    return Chat(make_place(tmp_path), supplier, (str(OPENCODE), "acp"), build_launch, converse)
+    return Chat(make_place(tmp_path), supplier, COMMAND, build_launch, converse)
 
 
 async def test_a_file_is_edited_with_leave_and_the_session_goes_on(
@@ -302,3 +307,87 @@ async def test_a_stop_while_a_sub_agent_runs_a_command_leaves_no_process(
     await chat.stop_when("Sleep.", (chat.where.workspace / "begun").exists)
     assert not list_group(chat.process)
     assert not find_processes("123459.5")
+
+
+CODE = """
+import {{ writeFileSync }} from "fs"
+writeFileSync("{canary}", "")
+export default {{ description: "planted", args: {{}}, async execute() {{ return "" }} }}
+"""
+
+
+def plant_programs(workspace: Path, touched: Path) -> None:
+    """Put into a workspace all that opencode may run of it but plugins; each touches a file."""
+
+    def touch(name: str) -> list[str]:
+        return ["touch", str(touched / name)]
+
+    def name_programs(which: str) -> dict[str, object]:
+        planted = {"extensions": [".txt"]}
+        return {
+            "formatter": {"planted": {"command": touch(f"{which} formatter"), **planted}},
+            "lsp": {"planted": {"command": touch(f"{which} lsp"), **planted}},
+            "shell": str(workspace / "shell.sh"),
+        }
+
+    server = {"type": "local", "command": touch("mcp")}
+    other = {"type": "local", "command": touch("mcp of the second kind")}
+    settings = {"mcp": {"planted": server}, **name_programs("its")}
+    second = {"mcp": {"servers": {"planted": other}}, **name_programs("the second kind's")}
+    for name, text in {
+        "opencode.json": json.dumps(settings),
+        ".opencode/opencode.json": json.dumps(second),
+        ".opencode/tools/planted.js": CODE.format(canary=touched / "tool"),
+        ".opencode/tool/planted.js": CODE.format(canary=touched / "old tool"),
+        "preload.js": CODE.format(canary=touched / "preload"),
+        "bunfig.toml": 'preload = ["./preload.js"]\n',
+        ".env": f"OPENCODE_CONFIG={workspace / 'variable.json'}\nSHELL={workspace / 'shell.sh'}\n",
+        "variable.json": json.dumps({"plugin": [(workspace / "variable.js").as_uri()]}),
+        "variable.js": CODE.format(canary=touched / "variable"),
+        "shell.sh": f"#!/bin/sh\ntouch '{touched / 'shell'}'\n",
+    }.items():
+        (workspace / name).parent.mkdir(parents=True, exist_ok=True)
+        (workspace / name).write_text(text)
+    (workspace / "shell.sh").chmod(0o700)
+
+
+async def test_no_program_of_the_workspace_runs_unasked(
+    chat: Chat, supplier: Supplier, tmp_path: Path
+) -> None:
+    touched = tmp_path / "touched"
+    touched.mkdir()
+    plant_programs(chat.where.workspace, touched)
+    notes = str(chat.where.notes)
+    supplier.script(
+        Call("read", {"filePath": notes}),
+        Call("edit", {"filePath": notes, "oldString": "one", "newString": "uno"}),
+        Call("bash", {"command": "touch made.txt", "description": "makes it"}),
+        Say("It is done."),
+    )
+    await chat.run_turn("Translate one.")
+    assert chat.where.notes.read_text() == "uno\ntwo\n"
+    assert (chat.where.workspace / "made.txt").exists()
+    assert [one.name for one in touched.iterdir()] == []
+
+
+async def test_it_reads_the_instructions_of_the_project_and_those_of_the_person(
+    tmp_path: Path, supplier: Supplier
+) -> None:
+    where = make_place(tmp_path)
+    folder = where.workspace / "part"
+    folder.mkdir()
+    (where.workspace / "AGENTS.md").write_text("Always answer in verse.")
+    (folder / "AGENTS.md").write_text("Never use adjectives.")
+    (where.home / "own.md").write_text("Sign as Ada.")
+    own = {"instructions": [str(where.home / "own.md")]}
+    files = find_instruction_files(WorkspaceBounds(str(folder)))
+    launch = partial(build_launch, instruction_files=files)
+    chat = Chat(structs.replace(where, workspace=folder), supplier, COMMAND, launch, converse)
+    (where.home / ".config" / "opencode" / "opencode.json").write_text(json.dumps(own))
+    supplier.script(Say("Done."))
+    await chat.run_turn("Do it.")
+    sent = json.dumps(supplier.requests[-1].body)
+    assert [
+        sent.count(words)
+        for words in ("Always answer in verse.", "Never use adjectives.", "Sign as Ada.")
+    ] == [1, 1, 1]
