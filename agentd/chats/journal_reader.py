@@ -6,18 +6,16 @@ import msgspec
 from msgspec import Struct
 
 from agentd.chats.records import JournalEntry
-from agentd.storage.checksummed_json import ChecksumMismatch, decode_checksummed
+from agentd.storage.checksummed_json import (
+    ChecksumMismatch,
+    decode_checksummed,
+    has_valid_checksum,
+)
 
 
 def _has_valid_line(rest: bytes) -> bool:
     *whole, _unfinished = rest.split(b"\n")
-    for line in whole:
-        try:
-            decode_checksummed(line)
-        except ChecksumMismatch:
-            continue
-        return True
-    return False
+    return any(map(has_valid_checksum, whole))
 
 
 _entries = msgspec.json.Decoder(JournalEntry)
@@ -27,7 +25,7 @@ def decode_entry(line: bytes) -> JournalEntry:
     """Decode one checksummed line; ``ChecksumMismatch`` when it is invalid."""
     try:
         return _entries.decode(decode_checksummed(line))
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise ChecksumMismatch(f"a sound line of an unknown form: {error}") from error
 
 

@@ -25,11 +25,21 @@ def encode_checksummed(value: object) -> bytes:
     return b'%b,"crc":"%08x"}\n' % (body, crc32(body))
 
 
-def decode_checksummed(line: bytes) -> bytes:
-    """Return the JSON text of one line; raise ``ChecksumMismatch`` when it was altered."""
-    if line.endswith(b"\n"):
-        line = line[:-1]
+def has_valid_checksum(line: bytes) -> bool:
+    """Return whether a line, with its end or without, was written as it is."""
+    line = line.removesuffix(b"\n")
     body = line[:-CHECKSUM_SIZE]
-    if not body or not line.endswith(b',"crc":"%08x"}' % crc32(body)):
+    return bool(body) and line.endswith(b',"crc":"%08x"}' % crc32(body))
+
+
+def decode_checksummed(line: bytes) -> bytes:
+    """Return the JSON text of one line, which is UTF-8; ``ChecksumMismatch`` if it was altered."""
+    if not has_valid_checksum(line):
         raise ChecksumMismatch("the checksum does not match")
+    body = line.removesuffix(b"\n")[:-CHECKSUM_SIZE]
+    if not body.isascii():
+        try:
+            body.decode()
+        except UnicodeDecodeError as error:
+            raise ChecksumMismatch("the checksum is valid but the text is not UTF-8") from error
     return body + b"}"

@@ -1,6 +1,7 @@
 """A line says whether it is what was written; the end of a journal may be torn, nothing else."""
 
 import json
+from zlib import crc32
 
 import pytest
 from hypothesis import given, settings
@@ -161,3 +162,15 @@ def test_fields_of_a_newer_agentd_are_passed_over():
     [(entry, size)] = read_entries(line)
     assert isinstance(entry.body, QueueAppended)
     assert size == len(line)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [(b'{"n":1,"by":"\xf5"', "not UTF-8"), (b'{"n":1,"body":' + b"[" * 100_000, "unknown form")],
+)
+def test_a_line_that_nobody_writes_is_damage_though_its_checksum_is_valid(
+    text: bytes, reason: str
+) -> None:
+    damage = read_damage(LINES[0] + b'%b,"crc":"%08x"}\n' % (text, crc32(text)))
+    assert (damage.line, damage.torn) == (2, False)
+    assert reason in damage.reason

@@ -254,7 +254,7 @@ class ChangeJournal:
                 return
             try:
                 for _, line in iter_lines_backwards(fd, os.fstat(fd).st_size):
-                    with suppress(ChecksumMismatch, msgspec.DecodeError, UnicodeDecodeError):
+                    with suppress(ChecksumMismatch, msgspec.DecodeError):
                         yield _changes.decode(decode_checksummed(line))
             finally:
                 os.close(fd)
@@ -303,7 +303,7 @@ def find_gaps(layout: Layout) -> Iterator[ConfigProblem]:
     for lines, line in enumerate(_iter_lines_backwards(path), 1):
         try:
             number = _changes.decode(decode_checksummed(line)).number
-        except (ChecksumMismatch, msgspec.DecodeError, UnicodeDecodeError):
+        except (ChecksumMismatch, msgspec.DecodeError):
             continue
         if number > known + 1:
             yield _make_missing_problem(path, lines, known + 1, number - 1)

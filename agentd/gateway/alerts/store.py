@@ -38,7 +38,7 @@ class AlertFile:
             return AlertsJson()
         try:
             return msgspec.json.decode(decode_checksummed(found.data), type=AlertsJson)
-        except (ChecksumMismatch, msgspec.DecodeError, UnicodeDecodeError) as error:
+        except (ChecksumMismatch, msgspec.DecodeError) as error:
             what = (
                 f"is damaged ({error}): restore it, or delete it and the alerts in it are not sent"
             )

@@ -74,7 +74,7 @@ class AccessKeyEntries:
         try:
             found = document.read_document(self._cache_path, _LIMIT, own=True, private=True)
             kept = _remembered.decode(decode_checksummed(found.data)) if found else None
-        except (AgentdError, ChecksumMismatch, msgspec.DecodeError, UnicodeDecodeError) as error:
+        except (AgentdError, ChecksumMismatch, msgspec.DecodeError) as error:
             log.info("%s is not used, all keys are parsed: %s", self._cache_path, error)
             return {}
         return kept.keys if kept and kept.version == __version__ else {}

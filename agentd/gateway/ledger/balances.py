@@ -253,7 +253,7 @@ def _load(layout: Layout) -> list[SpendSpan]:
     try:
         found = read_document(layout.ledger_balance, _MAX_BYTES)
         kept = _decoder.decode(decode_checksummed(found.data)) if found else None
-    except (AgentdError, ChecksumMismatch, msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (AgentdError, ChecksumMismatch, msgspec.DecodeError) as error:
         log.info("%s is ignored and will be rebuilt: %s", layout.ledger_balance, error)
         return []
     return kept.spans if kept and kept.format == FORMAT else []

@@ -64,7 +64,7 @@ def decode_record(line: bytes) -> RequestRecord:
     """Decode one checksummed line. Raises ``ChecksumMismatch`` if it is corrupt."""
     try:
         entry = _decoder.decode(decode_checksummed(line))
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise ChecksumMismatch(f"the checksum is valid but the record is not: {error}") from error
     check_amounts(entry)
     return entry

@@ -148,7 +148,7 @@ def _read_file(path: str) -> Iterator[RequestRecord]:
 def _decode_pending(line: bytes) -> RequestRecord:
     try:
         entry = _decoder.decode(decode_checksummed(line)).to_record()
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except msgspec.DecodeError as error:
         raise ChecksumMismatch(
             f"checksum is valid but the record type is unknown: {error}"
         ) from error

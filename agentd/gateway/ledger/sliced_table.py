@@ -148,5 +148,5 @@ def _encode_slices(rows: Rows) -> Iterator[tuple[str, bytes]]:
 def _decode(kind: "msgspec.json.Decoder[T]", line: bytes) -> T:
     try:
         return kind.decode(decode_checksummed(line))
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except msgspec.DecodeError as error:
         raise ChecksumMismatch(f"it is of an unknown form: {error}") from error
