@@ -34,11 +34,20 @@ class Cooldowns:
         self.by_place: dict[tuple[str, str, str], Cooldown] = {}
         """By channel, key (a field; empty: all keys) and supplier's model (empty: all models)."""
 
-    def start(self, key: str, supplier_model: str, cooldown: Cooldown) -> None:
-        """Start a cooldown; those that ended are forgotten."""
+    def start(self, key: str, supplier_model: str, cooldown: Cooldown) -> Cooldown:
+        """Start a cooldown and return the one in force; those that ended are forgotten.
+
+        One for which the supplier named the time gives way only to a later time that it names: of
+        calls at the same time, another one may fail without a word.
+        """
         now = self._now()
         self.by_place = {place: one for place, one in self.by_place.items() if one.until > now}
-        self.by_place[cooldown.channel.name, key, supplier_model] = cooldown
+        place = cooldown.channel.name, key, supplier_model
+        known = self.by_place.get(place)
+        if known and known.by_supplier and known.channel == cooldown.channel:
+            cooldown = max(known, cooldown, key=_rank)
+        self.by_place[place] = cooldown
+        return cooldown
 
     def retain_only(self, channels: Collection[str]) -> None:
         """Forget the cooldowns and turns of all other channels."""
@@ -54,10 +63,13 @@ class Cooldowns:
         found = [self.find_of_key(channel, "", supplier_model)]
         if channel.keys:
             found.append(self.find_of_all_keys(channel, supplier_model))
-        return max(filter(None, found), key=_get_end, default=None)
+        return max(filter(None, found), key=_rank, default=None)
 
     def find_of_key(self, channel: Channel, key: str, supplier_model: str) -> Cooldown | None:
-        """Return the longer of the cooldowns of one key and of its ``supplier_model``."""
+        """Return the cooldown of one key or of its ``supplier_model``.
+
+        Of both it is the longer one, but for one that the supplier wants.
+        """
         found = [
             one
             for model in {"", supplier_model}
@@ -65,7 +77,7 @@ class Cooldowns:
             and one.until > self._now()
             and one.channel == channel
         ]
-        return max(found, key=_get_end, default=None)
+        return max(found, key=_rank, default=None)
 
     def find_of_all_keys(self, channel: Channel, supplier_model: str) -> Cooldown | None:
         """Return the cooldown of the key to try first; None if another one needs not to wait."""
@@ -119,6 +131,11 @@ def _choose_first(cooldowns: Collection[Cooldown]) -> Cooldown:
     """Return the one that ends first, but for those that a supplier wants if there are others."""
     patient = [one for one in cooldowns if not one.by_supplier]
     return min(patient or cooldowns, key=_get_end)
+
+
+def _rank(cooldown: Cooldown) -> tuple[bool, float]:
+    """Return a sort key: what counts more is greater."""
+    return cooldown.by_supplier, cooldown.until
 
 
 def _get_end(cooldown: Cooldown) -> float:

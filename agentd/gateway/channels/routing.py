@@ -246,8 +246,9 @@ class Router:
         )
         model = supplier_model if kind in MODEL_FAILURES else ""
         place = key if kind in KEY_FAILURES and len(channel.key_fields) > 1 else ""
-        until = self._now() + seconds
-        self._cooldowns.start(place, model, Cooldown(channel, until, retry_after is not None, kind))
+        now = self._now()
+        started = Cooldown(channel, now + seconds, retry_after is not None, kind)
+        seconds = self._cooldowns.start(place, model, started).until - now
         if self._listener and not model:
             why = f"{kind} ({detail})" if detail else kind
             if not place or self._cooldowns.find_of_all_keys(channel, ""):

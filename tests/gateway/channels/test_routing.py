@@ -239,6 +239,52 @@ def test_a_supplier_that_asks_to_be_left_alone_is_left_alone_for_so_long():
     assert world.list_candidates(AB) == ["a"]
 
 
+@pytest.mark.parametrize("kind", ["quota", "server", "unreachable"])
+@pytest.mark.parametrize("wait", [None, 0, 5])
+def test_no_other_call_of_the_same_time_makes_the_time_shorter_that_a_supplier_asked_for(
+    kind, wait
+):
+    world = RoutingSetup(A)
+    world.router.record_failure(A, "quota", 90)
+    world.now += 1
+    world.router.record_failure(A, kind, wait)
+    assert world.list_candidates(AB) == []
+    assert world.router.get_health(world.channels)["a"].seconds == 89
+    world.now += 88
+    assert world.list_candidates(AB) == []
+    world.now += 1
+    assert world.list_candidates(AB) == ["a"]
+
+
+def test_a_supplier_may_ask_for_more_time():
+    world = RoutingSetup(A)
+    world.router.record_failure(A, "quota", 10)
+    world.router.record_failure(A, "quota", 20)
+    world.now += 19
+    assert world.list_candidates(AB) == []
+
+
+def test_what_a_supplier_asked_for_holds_beside_a_longer_cooldown_of_the_channels_own():
+    world = RoutingSetup(A)
+    world.router.record_failure(A, "rate_limit", 10, "m")
+    world.router.record_failure(A, "unreachable")  # for 30 s
+    assert world.list_candidates(AB) == []
+    why = world.router.explain_no_candidates(AB, world.channels, build_key(), "openai-chat")
+    assert isinstance(why, AllChannelsCoolingDown)
+    assert why.retry_after == 10
+    world.now += 10
+    assert world.list_candidates(AB) == ["a"]  # nothing else is left
+
+
+def test_what_a_supplier_asked_of_a_channel_is_forgotten_when_it_was_edited():
+    world = RoutingSetup(A)
+    world.router.record_failure(A, "quota", 90)
+    world.channels["a"] = edited = structs.replace(A, key="env:BETTER")
+    world.router.record_failure(edited, "server")
+    assert world.router.get_health(world.channels)["a"].seconds == 30
+    assert world.list_candidates(AB) == ["a"]
+
+
 def test_no_supplier_can_have_itself_left_alone_for_more_than_an_hour():
     world = RoutingSetup(A)
     world.router.record_failure(A, "quota", 1e12)
