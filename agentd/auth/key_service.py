@@ -86,13 +86,17 @@ class KeyStore(Protocol):
         ...
 
     def add(self, key: NamedKey) -> None:
-        """Store one more key. ``Conflict`` when its name is taken."""
+        """Store one more key. ``Conflict`` when its name is taken.
+
+        ``Unauthorized`` when it is made with a key that was revoked meanwhile, ``Forbidden`` when
+        that one may do less by now.
+        """
         ...
 
     def renew(self, key: NamedKey) -> None:
         """Replace the key of this name, which stays valid until ``complete_renewal``.
 
-        ``NotFound`` when there is none.
+        ``NotFound`` when there is none, and as ``add``.
         """
         ...
 

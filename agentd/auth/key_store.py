@@ -17,7 +17,15 @@ from typing import Literal, Protocol, TypeVar
 import msgspec
 from msgspec import Struct
 
-from agentd.auth.key import AccessKeyRef, NamedKey, Renewal, find_descendants, find_gateway_keys
+from agentd.auth.gate import INVALID_KEY
+from agentd.auth.key import (
+    ENVIRONMENT,
+    AccessKeyRef,
+    NamedKey,
+    Renewal,
+    find_descendants,
+    find_gateway_keys,
+)
 from agentd.auth.key_renewals import RenewalFile
 from agentd.auth.key_service import KeyFileContents, RevocationResult
 from agentd.auth.revoked_keys import RevokedKey, RevokedKeys, read_json, write_json
@@ -27,10 +35,12 @@ from agentd.core.errors import (
     ConfigError,
     Conflict,
     NotFound,
+    Unauthorized,
     Unavailable,
     iter_repeated,
     suggest_name,
 )
+from agentd.http.access import Caller, require_answers
 from agentd.storage import document
 from agentd.storage.layout import Layout
 from agentd.storage.lock import hold_lock
@@ -154,9 +164,14 @@ class KeyFile:
         self._renewals.read()
 
     def add(self, key: NamedKey) -> None:
-        """Store one more key. ``Conflict`` when its name is taken."""
+        """Store one more key. ``Conflict`` when its name is taken.
+
+        ``Unauthorized`` when it is made with a key that was revoked meanwhile, ``Forbidden`` when
+        that one may do less by now.
+        """
         with self._lock():
             keys, edit = self._open_for_edit()
+            self._require_maker(keys, key)
             if any(other.name == key.name for other in keys):
                 raise Conflict(
                     f"There is already a key named {key.name};"
@@ -170,7 +185,7 @@ class KeyFile:
             edit(lambda text: text.append_item(("keys",), values), (*keys, key))
 
     def renew(self, key: NamedKey) -> None:
-        """Replace the key of this name. ``NotFound``.
+        """Replace the key of this name. ``NotFound``, and as ``add``.
 
         If this raises, nothing has changed. When it returns, the old key is refused by this
         process, and everywhere once ``complete_renewal`` was called; until then another process
@@ -179,6 +194,8 @@ class KeyFile:
         with self._lock():
             keys, edit = self._open_for_edit()
             index = _find_index(keys, key.name)
+            key = msgspec.structs.replace(key, answers=keys[index].answers)
+            self._require_maker(keys, key)
             current = {one.sha256 for one in keys}
             revoked = self._revoked.read_digests()
             undelivered = {one.new: one for one in self._renewals.find_active(current, revoked)}
@@ -190,7 +207,6 @@ class KeyFile:
                 f"key:{key.name}",
             ):  # a key that renews itself has no new creator
                 key = msgspec.structs.replace(key, created_by=keys[index].created_by)
-            key = msgspec.structs.replace(key, answers=keys[index].answers)
             values = {"salt": key.salt, "sha256": key.sha256, "created": key.created}
             if key.created_by:
                 values["created_by"] = key.created_by
@@ -279,6 +295,22 @@ class KeyFile:
     def list_revoked(self) -> tuple[RevokedKey, ...]:
         """Return the revoked keys. ``ConfigError`` when the file is damaged or unsafe."""
         return self._revoked.read()
+
+    def _require_maker(self, keys: Iterable[NamedKey], made: NamedKey) -> None:
+        """Raise ``Unauthorized`` or ``Forbidden`` unless the API key that makes another one may.
+
+        Its request was admitted before, and may have waited for the lock while the key was revoked
+        with all that it had made by then.
+        """
+        kind, _, name = made.created_by.partition(":")
+        if kind != "key" or name == ENVIRONMENT:
+            return
+        revoked = self._revoked.read_digests()
+        maker = next((one for one in keys if one.name == name), None)
+        if maker is None or maker.sha256 in revoked:
+            raise Unauthorized(INVALID_KEY)
+        if made.answers:
+            require_answers(Caller("key", name, "manager", may_answer=maker.answers))
 
     def _find_access_keys(
         self, names: tuple[str, ...], *, remove: bool

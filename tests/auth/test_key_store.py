@@ -16,9 +16,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentd.auth import key_store as disk_keys
-from agentd.auth.key import KeyRing, issue_key
+from agentd.auth.key import KeyRing, NamedKey, issue_key
 from agentd.auth.key_store import KeyFile
-from agentd.core.errors import ConfigError, Conflict, NotFound, Unavailable
+from agentd.core.errors import (
+    ConfigError,
+    Conflict,
+    Forbidden,
+    NotFound,
+    Unauthorized,
+    Unavailable,
+)
 from agentd.gateway.keys import model as keys_model
 from agentd.gateway.keys.file import AccessKeyFile
 from agentd.storage import lock
@@ -64,6 +71,54 @@ def test_what_is_added_is_read_back(file, layout):
     assert read_text(layout).startswith("# Named API keys")
     assert stat.S_IMODE(os.stat(layout.keys).st_mode) == 0o600
     assert stat.S_IMODE(os.stat(layout.state).st_mode) == 0o700
+
+
+def make_by(name: str, maker: str, *, answers: bool = True) -> NamedKey:
+    return issue_key(name, AT, maker, answers=answers)[1]
+
+
+def test_a_key_that_is_not_valid_makes_no_other_key(file, layout):
+    """Of two processes, one may revoke the key while the other waits to make one with it."""
+    file.add(LAPTOP)
+    file.add(PHONE)
+    older = read_text(layout)
+    file.revoke("laptop", AT, with_children=True)
+    makes = (
+        lambda: file.add(make_by("child", "key:laptop")),
+        lambda: file.renew(make_by("phone", "key:laptop")),
+    )
+    for make in makes:
+        with pytest.raises(Unauthorized):
+            make()
+    assert file.read().named == (PHONE,)
+    Path(layout.keys).write_text(older)  # it is back in the file, but revoked all the same
+    for make in (*makes, lambda: file.renew(make_by("laptop", "key:laptop"))):
+        with pytest.raises(Unauthorized):
+            make()
+    assert read_text(layout) == older
+
+
+def test_a_key_that_may_not_answer_any_more_makes_none_that_may(file):
+    file.add(make_by("ci", "cli", answers=False))
+    file.add(PHONE)
+    with pytest.raises(Forbidden):
+        file.add(make_by("child", "key:ci"))
+    with pytest.raises(Forbidden):
+        file.renew(make_by("phone", "key:ci"))
+    file.add(make_by("child", "key:ci", answers=False))
+    file.renew(make_by("ci", "key:ci"))
+    assert [(one.name, one.answers) for one in file.read().named] == [
+        ("ci", False),
+        ("phone", True),
+        ("child", False),
+    ]
+
+
+@pytest.mark.parametrize("maker", ["", "cli", "user:ann", "key:environment"])
+def test_makers_that_are_in_no_file_of_keys_make_keys(file, maker):
+    file.add(make_by("made", maker))
+    file.renew(make_by("made", maker))
+    assert list_good_names(file) == ["made"]
 
 
 def test_a_key_without_the_scope_answers_stays_so_when_it_is_regenerated(file, layout):

@@ -3,14 +3,17 @@
 import socket
 import threading
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager
 
 import pytest
 from tornado.httputil import HTTPHeaders, RequestStartLine
 
 from agentd.auth.key_service import KeyFileContents
+from agentd.auth.key_store import KeyFile
 from agentd.chats.service import ChatService
 from agentd.chats.state import ChatSummary
 from agentd.http.request_handler import RequestHandler
+from agentd.storage.lock import hold_lock
 from tests.live.hub.support import HUB, delete_by_hand
 from tests.support.daemon import (
     PATIENCE,
@@ -157,3 +160,30 @@ def test_while_it_waits_for_a_chat(
         answer = read_reply(connection)
     daemon.engine.release()
     assert answer.status == (401 if revoked else 200)
+
+
+@pytest.mark.parametrize("path", ["/api/keys", "/api/keys/phone/regenerate"])
+def test_while_it_waits_to_make_a_key(
+    daemon: Serving, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    """Specification 5.3: whoever has a leaked key must not get another one with it."""
+    key, phone = daemon.new_key("lost"), daemon.new_key("phone")
+    waits = threading.Event()
+    lock = KeyFile._lock
+
+    def note(self: KeyFile) -> AbstractContextManager[None]:
+        waits.set()
+        return lock(self)
+
+    monkeypatch.setattr(KeyFile, "_lock", note)
+    body = b'{"name": "child"}'
+    request = build_request("POST", path, "Content-Type: application/json", key=key, body=body)
+    with socket.create_connection(("127.0.0.1", daemon.port), timeout=PATIENCE) as connection:
+        with hold_lock(daemon.layout.keys_lock, "the keys"):
+            connection.sendall(request)
+            assert waits.wait(PATIENCE)
+            delete_by_hand(daemon.layout, "lost")
+        answer = read_reply(connection)
+    assert (answer.status, answer["message"]) == (401, "Invalid or missing API key")
+    assert [one["name"] for one in daemon.client().get("/api/keys")["keys"]] == ["phone"]
+    assert daemon.client(phone).get("/api/remote/bots").status == 200
