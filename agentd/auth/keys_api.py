@@ -12,6 +12,7 @@ from msgspec import Meta, Struct
 from agentd.auth.key import NAME_FORM
 from agentd.auth.key_service import KeyInfo, KeyService, RevocationResult
 from agentd.core.errors import (
+    AgentdError,
     BadRequest,
     ConfigError,
     Conflict,
@@ -73,6 +74,11 @@ class KeyEndpoints:
             key = await self._keys.generate(
                 payload.name, call.caller.identity, answers=payload.answers
             )
+            try:
+                await _confirm_user(call)
+            except AgentdError:
+                await self._keys.revoke(payload.name)
+                raise
         return Response(NewKeyView(payload.name, key), 201)
 
     async def regenerate_key(self, call: Request) -> Response:
@@ -82,6 +88,11 @@ class KeyEndpoints:
             require_answers(call.caller)
         with _report_file_problems():
             key = await self._keys.regenerate(name, call.caller.identity)
+        try:
+            await _confirm_user(call)
+        except AgentdError:
+            self._keys.confirm_delivery(name, key, arrived=False)
+            raise
         return Response(
             NewKeyView(name, key),
             on_sent=lambda arrived: self._keys.confirm_delivery(name, key, arrived=arrived),
@@ -92,6 +103,15 @@ class KeyEndpoints:
         with_children = call.get_flag("children")
         with _report_file_problems():
             return Response(await self._keys.revoke(call.get_name(), with_children=with_children))
+
+
+async def _confirm_user(call: Request) -> None:
+    """Raise ``Unauthorized`` for a user whose login ended while a key was made.
+
+    A key that makes another one is looked at where that is stored.
+    """
+    if call.caller.kind == "user":
+        await call.confirm_caller()
 
 
 @contextmanager

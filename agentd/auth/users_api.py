@@ -137,7 +137,7 @@ class UserEndpoints:
                 User(payload.name, payload.role, password.hash_password(payload.password))
             )
 
-        await self._change(add)
+        await self._change(call, add)
         return Response(UserView(payload.name, payload.role), 201)
 
     async def change_user(self, call: Request) -> Response:
@@ -158,7 +158,7 @@ class UserEndpoints:
             self._repository.change(name, role=payload.role or "", password=hashed)
             return self._repository.find(name)
 
-        user = await self._change(change)
+        user = await self._change(call, change)
         return Response(UserView(user.name, user.role))
 
     async def remove_user(self, call: Request) -> Response:
@@ -169,7 +169,7 @@ class UserEndpoints:
             self._require_other_administrator(name)
             self._repository.remove(name)
 
-        await self._change(remove)
+        await self._change(call, remove)
         return Response(status=204)
 
     async def sign_out_user(self, call: Request) -> Response:
@@ -202,7 +202,7 @@ class UserEndpoints:
             hashed = password.hash_password(payload.new_password)
             self._repository.change(name, password=hashed)
 
-        await self._change(change)
+        await self._change(call, change)
         return Response(status=204)
 
     def _require_other_administrator(self, name: str) -> None:
@@ -215,8 +215,9 @@ class UserEndpoints:
                 f"{name} is the only administrator", "Make somebody else an administrator first."
             )
 
-    async def _change(self, change: Callable[[], T]) -> T:
+    async def _change(self, call: Request, change: Callable[[], T]) -> T:
         async with self._changing:
+            await call.confirm_caller()  # hashing takes long: the caller may be removed meanwhile
             done = await asyncio.to_thread(change)
         await self._sessions.ensure_current()
         return done

@@ -49,6 +49,10 @@ class ChunkStream(Protocol):
         ...
 
 
+async def _stay_admitted() -> None:
+    """Do nothing: callers that no gate admitted stay as they are."""
+
+
 class Request(Struct):
     """An authenticated request to an endpoint."""
 
@@ -65,6 +69,12 @@ class Request(Struct):
     body: bytes = b""
     body_stream: AsyncIterator[bytes] | None = None
     """The chunks of the body as they arrive, for routes with ``upload``."""
+    confirm_caller: Callable[[], Awaitable[None]] = _stay_admitted
+    """Raises ``Unauthorized`` or ``Forbidden`` unless the caller may still call this.
+
+    To be awaited by what hands out keys, or what they open, once it has waited for its turn: the
+    caller's own may have been revoked meanwhile.
+    """
 
     def get_id(self, name: str, what: str) -> int:
         """Return an id from the path; ``NotFound`` when it cannot be an id."""

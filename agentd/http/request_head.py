@@ -1,6 +1,7 @@
 """The head of a request: its route and its caller."""
 
 from difflib import get_close_matches
+from functools import partial
 from urllib.parse import parse_qs
 
 from tornado.httputil import HTTPHeaders, RequestStartLine
@@ -148,7 +149,13 @@ class RequestHead:
             remote_ip=self.remote_ip,
             request_id=request_id,
             is_https=self.is_https,
+            confirm_caller=partial(self._confirm_caller, route),
         )
+
+    async def _confirm_caller(self, route: Route) -> None:
+        await self.ensure_current()
+        self.authenticate()
+        self.check_permission(route)
 
     def authenticate(self) -> Caller:
         """Return the caller by the keys and logins of this moment; raises as the gate does.

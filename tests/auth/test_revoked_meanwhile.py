@@ -3,17 +3,24 @@
 import socket
 import threading
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
 
 import pytest
 from tornado.httputil import HTTPHeaders, RequestStartLine
 
 from agentd.auth.key_service import KeyFileContents
 from agentd.auth.key_store import KeyFile
+from agentd.auth.user_store import UserFile
+from agentd.auth.users_api import UserEndpoints
 from agentd.chats.service import ChatService
 from agentd.chats.state import ChatSummary
+from agentd.http.request import Request
 from agentd.http.request_handler import RequestHandler
 from agentd.storage.lock import hold_lock
+from tests.auth.test_login import Browser, add_users
 from tests.live.hub.support import HUB, delete_by_hand
 from tests.support.daemon import (
     PATIENCE,
@@ -24,6 +31,7 @@ from tests.support.daemon import (
     read_journals,
     until,
 )
+from tests.support.fixtures import Serve
 
 UPGRADE = (
     "Connection: Upgrade",
@@ -187,3 +195,64 @@ def test_while_it_waits_to_make_a_key(
     assert (answer.status, answer["message"]) == (401, "Invalid or missing API key")
     assert [one["name"] for one in daemon.client().get("/api/keys")["keys"]] == ["phone"]
     assert daemon.client(phone).get("/api/remote/bots").status == 200
+
+
+@pytest.mark.parametrize("path", ["/api/keys", "/api/keys/phone/regenerate"])
+def test_while_a_user_waits_to_make_a_key(
+    serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    """Whoever has a leaked login must not get a key with it that outlives it."""
+    daemon = serve(add_users(tmp_path))
+    phone, mia = daemon.new_key("phone"), Browser(daemon, "mia")
+    waits = threading.Event()
+    lock = KeyFile._lock
+
+    def note(self: KeyFile) -> AbstractContextManager[None]:
+        waits.set()
+        return lock(self)
+
+    monkeypatch.setattr(KeyFile, "_lock", note)
+    with ThreadPoolExecutor() as pool:
+        with hold_lock(daemon.layout.keys_lock, "the keys"):
+            wish = pool.submit(mia.send, "POST", path, {"name": "child"})
+            assert waits.wait(PATIENCE)
+            UserFile(daemon.layout).remove("mia")
+        assert wish.result().status == 401
+    assert [one["name"] for one in daemon.client().get("/api/keys")["keys"]] == ["phone"]
+    until(lambda: daemon.client(phone).get("/api/remote/bots").status == 200)
+
+
+def test_while_an_administrator_waits_to_add_another(
+    serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Hashing a password takes long, so such requests queue up behind the removal."""
+    daemon = serve(add_users(tmp_path))
+    ada = Browser(daemon, "ada")
+    first = {"name": "eve", "role": "administrator", "password": "a word that is good"}
+    assert ada.send("POST", "/api/users", first).status == 201
+    client = daemon.client(None)
+    login = {"user": "eve", "password": first["password"], "bearer": True}
+    eve = {"Authorization": f"Bearer {client.post('/api/session', login)['token']}"}
+    removing, waits = threading.Event(), threading.Event()
+    change, remove = UserEndpoints._change, UserFile.remove
+
+    def note(self: UserEndpoints, call: Request, do: Callable[[], Any]) -> Awaitable[Any]:
+        if call.caller.name == "eve":
+            waits.set()
+        return change(self, call, do)
+
+    def remove_later(self: UserFile, name: str) -> None:
+        removing.set()
+        assert waits.wait(PATIENCE)
+        remove(self, name)
+
+    monkeypatch.setattr(UserEndpoints, "_change", note)
+    monkeypatch.setattr(UserFile, "remove", remove_later)
+    with ThreadPoolExecutor() as pool:
+        removal = pool.submit(ada.send, "DELETE", "/api/users/eve")
+        assert removing.wait(PATIENCE)
+        child = {**first, "name": "child"}
+        assert client.send("POST", "/api/users", child, eve).status == 401
+        assert removal.result().status == 204
+    listed = ada.send("GET", "/api/users")["users"]
+    assert [one["name"] for one in listed] == ["vera", "mia", "ada"]

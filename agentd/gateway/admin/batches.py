@@ -79,7 +79,7 @@ class ManagedBatch(Generic[E]):
             self._managed.require_allowed(old, after)
             return after
 
-        async with self._journal.lock:
+        async with self._journal.hold(request):
             pairs = await self._store.edit_all(names, revise_checked, dry_run=True)
             tag = self._create_tag(pairs)
             if request.expects is not None and tag not in request.expects:
@@ -91,7 +91,7 @@ class ManagedBatch(Generic[E]):
 
     async def add(self, entries: Sequence[E], request: ChangeRequest) -> list[E]:
         """Add entries, all or none."""
-        async with self._journal.lock:
+        async with self._journal.hold(request):
             added = [self._managed.require_allowed(None, entry) for entry in entries]
             pairs: list[tuple[E | None, E | None]] = [(None, entry) for entry in added]
             await self._write(pairs, request, "create")
@@ -101,7 +101,7 @@ class ManagedBatch(Generic[E]):
         """Undo a batch. ``Conflict`` if one of its entries was changed since."""
         before, after = self._decode(record.before), self._decode(record.after)
         pairs = list(zip(after, before, strict=True))
-        async with self._journal.lock:
+        async with self._journal.hold(request):
             try:
                 change = await self._write(pairs, request, "undo", number)
             except NotFound as error:

@@ -1,5 +1,6 @@
 """Records of the change journal: who changed what, from where and when."""
 
+from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
 import msgspec
@@ -9,6 +10,10 @@ from agentd.core.clock import Timestamp
 
 MaskedFields: TypeAlias = dict[str, Any]
 """A resource with masked secrets."""
+
+
+async def _stay_admitted() -> None:
+    """Do nothing: what the gateway changes itself needs no caller."""
 
 
 class ChangeRequest(Struct, frozen=True):
@@ -22,6 +27,8 @@ class ChangeRequest(Struct, frozen=True):
     """True to only validate: nothing is changed or logged."""
     expects: frozenset[str] | None = None
     """Tags of which the resource must have one (``If-Match``); ``None``: any."""
+    confirm_caller: Callable[[], Awaitable[None]] = _stay_admitted
+    """Raises ``Unauthorized`` or ``Forbidden`` unless the caller may still change something."""
 
 
 class ChangeRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):

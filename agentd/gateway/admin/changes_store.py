@@ -10,8 +10,8 @@ import errno
 import hmac
 import logging
 import os
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 from hashlib import sha256
 
@@ -60,7 +60,7 @@ _kept = msgspec.json.Decoder(UndoRecord)
 
 
 class ChangeJournal:
-    """The change journal; hold ``lock`` while changing something."""
+    """The change journal; ``hold`` it, or its ``lock``, while changing something."""
 
     def __init__(self, layout: Layout, clock: Clock) -> None:
         self.lock = asyncio.Lock()
@@ -70,6 +70,17 @@ class ChangeJournal:
         self._clock = clock
         self._number = 0
         self._secret = b""
+
+    @asynccontextmanager
+    async def hold(self, request: ChangeRequest) -> AsyncIterator[None]:
+        """Hold the lock for a request's change.
+
+        Raises ``Unauthorized`` or ``Forbidden`` if the caller's key or login was revoked while the
+        request waited for its turn.
+        """
+        async with self.lock:
+            await request.confirm_caller()
+            yield
 
     @property
     def last_number(self) -> int:

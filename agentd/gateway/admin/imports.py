@@ -113,7 +113,7 @@ class ManagedImport:
 
     async def add(self, entries: ImportedEntries, request: ChangeRequest) -> ChangeRecord:
         """Create all entries or none. Raises ``BadRequest`` and ``Conflict``."""
-        async with self._journal.lock, self._noted(entries, request, "create", adds=True):
+        async with self._journal.hold(request), self._noted(entries, request, "create", adds=True):
             await self._add(entries, request.dry_run)
             return await self._log(request, "create", None, entries)
 
@@ -136,7 +136,7 @@ class ManagedImport:
         before, after = _decode(record.before), _decode(record.after)
         entries, adds = after or before or ImportedEntries(), after is None
         async with (
-            self._journal.lock,
+            self._journal.hold(request),
             self._noted(entries, request, "undo", number, adds=adds),
         ):
             try:

@@ -67,7 +67,7 @@ class RepricedHistory:
         self, first: str, last: str, prices: PricesOf, request: ChangeRequest
     ) -> Repricing:
         """Reprice the requests of these days. Raises ``Unavailable``."""
-        async with self._recounting(request), self._journal.lock:
+        async with self._recounting(request), self._journal.hold(request):
             difference = await self._ledger.reprice(
                 first, last, prices, self._journal.last_number + 1, dry_run=request.dry_run
             )
@@ -80,7 +80,7 @@ class RepricedHistory:
         """Restore the prices. Raises ``Conflict`` if a later repricing changed any of them."""
         days = msgspec.json.decode(record.after, type=RepricedDays)
         first, last = days.first, days.last
-        async with self._recounting(request), self._journal.lock:
+        async with self._recounting(request), self._journal.hold(request):
             change = self._journal.last_number + 1
             revise = partial(restore_price, undone=number, change=change)
             found = await self._ledger.revise_prices(first, last, revise, dry_run=True)

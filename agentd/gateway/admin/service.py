@@ -25,6 +25,13 @@ UNDO_HINT = "GET /api/agent/changes lists the later change; undo that one first.
 class ChangeLog(Protocol):
     """The change journal (``gateway.admin.changes_store.ChangeJournal``)."""
 
+    def hold(self, request: ChangeRequest) -> AbstractAsyncContextManager[None]:
+        """Hold the lock for a request's change.
+
+        Raises ``Unauthorized`` or ``Forbidden`` unless the caller may still change something.
+        """
+        ...
+
     @property
     def lock(self) -> AbstractAsyncContextManager[object]:
         """Held while something is changed."""
@@ -123,7 +130,7 @@ class ManagedResource(Generic[E]):
         self, make: Callable[..., Awaitable[E]], request: ChangeRequest, action: str = "copy"
     ) -> E:
         """Add a resource that ``make(dry_run=…)`` creates."""
-        async with self._journal.lock:
+        async with self._journal.hold(request):
             made = await make(dry_run=request.dry_run)
             await self._log(request, action, None, made)
         return made
@@ -146,7 +153,7 @@ class ManagedResource(Generic[E]):
             before.append(self.check_expected(old, request))
             return self._require(self._check_rename(old, revise(old)), old)
 
-        async with self._journal.lock:
+        async with self._journal.hold(request):
             change = write or self._store.change
             after = await change(name, revise_checked, dry_run=request.dry_run)
             if after != before[0]:
@@ -159,7 +166,7 @@ class ManagedResource(Generic[E]):
         def check(old: E) -> None:
             self._require_unused(self.check_expected(old, request))
 
-        async with self._journal.lock:
+        async with self._journal.hold(request):
             gone = await self._store.remove(name, check, dry_run=request.dry_run)
             await self._log(request, "delete", gone, None)
         return gone
@@ -167,7 +174,7 @@ class ManagedResource(Generic[E]):
     async def undo(self, record: UndoRecord, request: ChangeRequest, number: int) -> ChangeRecord:
         """Undo a change. Raises ``Conflict`` if the resource was changed since."""
         before, after = self._decode(record.before), self._decode(record.after)
-        async with self._journal.lock:
+        async with self._journal.hold(request):
             try:
                 await self._restore(before, after, request.dry_run)
             except NotFound as error:
@@ -329,7 +336,7 @@ class ManagedSettings(Generic[S]):
 
     async def change(self, revise: Callable[[S], S], request: ChangeRequest) -> S:
         """Change the settings with ``revise``. Raises ``PreconditionFailed``, and as the store."""
-        async with self._journal.lock:
+        async with self._journal.hold(request):
             before = await self._store.read()
             if request.expects is not None and self.create_tag(before) not in request.expects:
                 raise PreconditionFailed(
@@ -345,7 +352,7 @@ class ManagedSettings(Generic[S]):
         """Undo a change, as ``ManagedResource.undo`` does."""
         was = _decode_with_current_names(record.before) or {}
         became = _decode_with_current_names(record.after) or {}
-        async with self._journal.lock:
+        async with self._journal.hold(request):
             now = await self._store.read()
             if _replace_values(now, became) != now:
                 raise Conflict(

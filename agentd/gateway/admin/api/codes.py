@@ -39,8 +39,10 @@ class CodeEndpoints:
                 "A login would outlive a named management key, so it cannot issue a code",
                 "Use the key of PROXY_APP_HASH, or an administrator's login.",
             )
-        async with self._journal.lock:
-            how = ChangeRequest(by=call.caller.identity, remote=call.remote_ip)
+        how = ChangeRequest(
+            by=call.caller.identity, remote=call.remote_ip, confirm_caller=call.confirm_caller
+        )
+        async with self._journal.hold(how):
             await self._journal.append(how, "issue", "session", "one-time code")
         return Response(CodeView(*self._issue()), 201)
 

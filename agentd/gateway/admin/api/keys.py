@@ -207,6 +207,7 @@ class AccessKeyEndpoints(ResourceEndpoints[AccessKey]):
         ours = {name: getattr(kept, name) for name in _OURS}
         key = shapes.from_request(request, AccessKey, **ours)
         answer = self.respond(await self.managed.add(key, parse_change_request(call)), 201)
+        await call.confirm_caller()  # a terminal may have revoked the caller's own key meanwhile
         return self._add_secret(answer, key, call, secret)
 
     async def reissue_access_key(self, call: Request) -> Response:
@@ -234,6 +235,7 @@ class AccessKeyEndpoints(ResourceEndpoints[AccessKey]):
             key = await self.managed.change(known.id, revise_key, wanted, "reissue", write)
             if wanted.dry_run:
                 return self._add_secret(self.respond(key), key, call, "")
+            await call.confirm_caller()
             await self._keys.complete_reissue(key)
             answer = self._add_secret(self.respond(key), key, call, secrets[0])
         except BaseException as error:  # as for a caller that disconnected: nobody has the secret

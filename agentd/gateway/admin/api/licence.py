@@ -64,7 +64,7 @@ class LicenceEndpoints:
         token, request = call.parse_json(InstallLicence).token.strip(), parse_change_request(call)
         if request.dry_run:
             return Response(shapes.to_view(await self._licences.preview_status(token), LicenceView))
-        async with self._journal.lock:
+        async with self._journal.hold(request):
             before = self._licences.status
             status = await self._licences.install(token)
             await self._journal.append(

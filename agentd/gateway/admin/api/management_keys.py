@@ -84,6 +84,7 @@ class ManagementKeyEndpoints(ResourceEndpoints[ManagementKey]):
         key = structs.replace(issued, enabled=request.enabled)
         wanted = parse_change_request(call)
         answer = self.respond(await self.managed.add(key, wanted), 201)
+        await call.confirm_caller()  # a terminal may have revoked the caller's own key meanwhile
         shown = "" if wanted.dry_run else secret
         answer.body = shapes.to_view(key, IssuedManagementKeyView, last_used=None, key=shown)
         return answer

@@ -209,6 +209,7 @@ def parse_change_request(call: Request) -> ChangeRequest:
         remote=call.remote_ip,
         dry_run=call.get_flag("dry_run"),
         expects=_parse_if_match(call.headers.get("If-Match", "*")),
+        confirm_caller=call.confirm_caller,
     )
 
 

@@ -4,20 +4,26 @@ import asyncio
 import hashlib
 import json
 import re
-from collections.abc import Iterator
-from contextlib import closing
+import threading
+from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from agentd.gateway.admin.changes import ChangeRequest
+from agentd.gateway.admin.changes_store import ChangeJournal
 from agentd.gateway.ledger.ledger import Ledger
 from agentd.gateway.ledger.query import RecordPage
 from agentd.gateway.ledger.record import RequestRecord
+from agentd.gateway.management_keys.file import ManagementKeyFile
+from agentd.gateway.management_keys.model import ManagementKey
 from tests.gateway.admin.api.described import Manager
 from tests.gateway.conftest import GatewaySetup
-from tests.support.daemon import Client, until
+from tests.support.daemon import PATIENCE, Client, until
 
 ALL = "/api/agent/management-keys"
 SCOPES = ("read", "keys", "all")
@@ -280,3 +286,65 @@ def test_an_open_stream_ends_when_its_key_is_revoked(
         with pytest.raises(httpx.RemoteProtocolError):
             for _ in range(5000):  # some minute
                 assert next(lines)
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        (ALL, {"name": "child", "scope": "all"}),
+        ("/api/agent/keys", {"name": "child"}),
+    ],
+)
+def test_a_change_that_waits_for_its_turn_is_refused_once_its_key_is_revoked(
+    manager: Client,
+    clients: dict[str, Client],
+    monkeypatch: pytest.MonkeyPatch,
+    path: str,
+    body: dict[str, Any],
+) -> None:
+    """Whoever has a leaked key must not get another one with it."""
+    removing, waits = threading.Event(), threading.Event()
+    hold, remove = ChangeJournal.hold, ManagementKeyFile.remove
+
+    def note(self: ChangeJournal, request: ChangeRequest) -> AbstractAsyncContextManager[None]:
+        if request.by == "management:with-all":
+            waits.set()
+        return hold(self, request)
+
+    def remove_later(self: ManagementKeyFile, *given: Any, **more: Any) -> ManagementKey:
+        removing.set()
+        assert waits.wait(PATIENCE)
+        return remove(self, *given, **more)
+
+    monkeypatch.setattr(ChangeJournal, "hold", note)
+    monkeypatch.setattr(ManagementKeyFile, "remove", remove_later)
+    with ThreadPoolExecutor() as pool:
+        removal = pool.submit(manager.delete, f"{ALL}/with-all")
+        assert removing.wait(PATIENCE)
+        assert clients["all"].post(path, body).status == 401
+        assert removal.result().status == 204
+    names = {one["name"] for one in manager.get(ALL)["items"]}
+    assert names == {"with-read", "with-keys"}
+    assert manager.get("/api/agent/keys")["items"] == []
+
+
+@pytest.mark.parametrize("path", [ALL, "/api/agent/keys"])
+def test_a_key_that_a_terminal_revokes_meanwhile_gets_no_other_key(
+    setup: GatewaySetup,
+    clients: dict[str, Client],
+    monkeypatch: pytest.MonkeyPatch,
+    path: str,
+) -> None:
+    hold = ChangeJournal.hold
+
+    @asynccontextmanager
+    async def revoke_after(self: ChangeJournal, request: ChangeRequest) -> AsyncIterator[None]:
+        async with hold(self, request):
+            yield
+            file = ManagementKeyFile(setup.layout)
+            await asyncio.to_thread(file.remove, "with-all", at=RECORD.at)
+
+    monkeypatch.setattr(ChangeJournal, "hold", revoke_after)
+    body = {"name": "child", **({"scope": "all"} if path == ALL else {})}
+    reply = clients["all"].post(path, body)
+    assert (reply.status, b"agentd-" in reply.body) == (401, False)
