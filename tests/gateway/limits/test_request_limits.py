@@ -270,6 +270,30 @@ def test_a_soft_limit_that_was_passed_before_a_start_does_not_warn_again() -> No
     assert [one.reached.limit for one in world.events] == [6], "another amount warns again"
 
 
+def test_limits_that_reset_by_the_minute_or_with_a_call_are_not_announced() -> None:
+    world = World()
+    for limits in (
+        KeyLimits(requests_per_minute=1),
+        KeyLimits(tokens_per_minute=1),
+        KeyLimits(parallel=1),
+    ):
+        key = build_key(limits=limits)
+        world.limit(key).reserve(Decimal(0), 1)
+        world.refuse(key)
+    assert world.events == []
+
+
+def test_a_request_that_was_refused_settles_nothing() -> None:
+    world = World(Budget(name="ann", owner="ann", soft_limits=SoftLimits(day=Decimal(1))))
+    key = build_key(owner="ann", limits=KeyLimits(day=Decimal(1)))
+    limits = world.limit(key)
+    with pytest.raises(OverLimit):
+        limits.reserve(Decimal(2), 1)
+    limits.settle(Decimal(2), 1, world.clock.now())
+    assert world.meters.for_key(key).used.total == 0
+    assert world.events == []
+
+
 def test_a_hard_limit_is_announced_once_until_it_resets() -> None:
     world = World()
     key = build_key(limits=KeyLimits(day=Decimal(1), requests_per_minute=50))
