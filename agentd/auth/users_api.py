@@ -131,13 +131,8 @@ class UserEndpoints:
         if not is_user_name(payload.name):
             raise BadRequest("The name ends in a line break")
         password.check_new_password(payload.password, payload.name)
-
-        def add() -> None:
-            self._repository.add(
-                User(payload.name, payload.role, password.hash_password(payload.password))
-            )
-
-        await self._change(call, add)
+        user = User(payload.name, payload.role, await self._hash(payload.password))
+        await self._change(call, lambda: self._repository.add(user))
         return Response(UserView(payload.name, payload.role), 201)
 
     async def change_user(self, call: Request) -> Response:
@@ -147,14 +142,12 @@ class UserEndpoints:
             raise BadRequest("There is nothing to change", "Send role, password, or both.")
         if payload.password is not None:
             password.check_new_password(payload.password, name)
+        await asyncio.to_thread(self._repository.find, name)  # before hashing, which is expensive
+        hashed = await self._hash(payload.password) if payload.password is not None else ""
 
         def change() -> User:
-            self._repository.find(name)  # fails early for an unknown name: hashing is expensive
             if payload.role not in (None, "administrator"):
                 self._require_other_administrator(name)
-            hashed = (
-                password.hash_password(payload.password) if payload.password is not None else ""
-            )
             self._repository.change(name, role=payload.role or "", password=hashed)
             return self._repository.find(name)
 
@@ -196,13 +189,8 @@ class UserEndpoints:
                 await self._throttle.raise_delayed(error)
             raise
         password.check_new_password(payload.new_password, name)
-
-        def change() -> None:
-            self._repository.find(name)  # fails early for an unknown name: hashing is expensive
-            hashed = password.hash_password(payload.new_password)
-            self._repository.change(name, password=hashed)
-
-        await self._change(call, change)
+        hashed = await self._hash(payload.new_password)
+        await self._change(call, lambda: self._repository.change(name, password=hashed))
         return Response(status=204)
 
     def _require_other_administrator(self, name: str) -> None:
@@ -215,9 +203,14 @@ class UserEndpoints:
                 f"{name} is the only administrator", "Make somebody else an administrator first."
             )
 
+    async def _hash(self, entered: str) -> str:
+        """Return the hash of a new password; one at a time, since that takes much of the CPU."""
+        async with self._changing:
+            return await asyncio.to_thread(password.hash_password, entered)
+
     async def _change(self, call: Request, change: Callable[[], T]) -> T:
         async with self._changing:
-            await call.confirm_caller()  # hashing takes long: the caller may be removed meanwhile
+            await call.confirm_caller()  # that took long: the caller may be removed by now
             done = await asyncio.to_thread(change)
         await self._sessions.ensure_current()
         return done

@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tornado.httputil import HTTPHeaders, RequestStartLine
@@ -17,7 +16,6 @@ from agentd.auth.user_store import UserFile
 from agentd.auth.users_api import UserEndpoints
 from agentd.chats.service import ChatService
 from agentd.chats.state import ChatSummary
-from agentd.http.request import Request
 from agentd.http.request_handler import RequestHandler
 from agentd.storage.lock import hold_lock
 from tests.auth.test_login import Browser, add_users
@@ -234,19 +232,18 @@ def test_while_an_administrator_waits_to_add_another(
     login = {"user": "eve", "password": first["password"], "bearer": True}
     eve = {"Authorization": f"Bearer {client.post('/api/session', login)['token']}"}
     removing, waits = threading.Event(), threading.Event()
-    change, remove = UserEndpoints._change, UserFile.remove
+    hash_password, remove = UserEndpoints._hash, UserFile.remove
 
-    def note(self: UserEndpoints, call: Request, do: Callable[[], Any]) -> Awaitable[Any]:
-        if call.caller.name == "eve":
-            waits.set()
-        return change(self, call, do)
+    def note(self: UserEndpoints, entered: str) -> Awaitable[str]:
+        waits.set()
+        return hash_password(self, entered)
 
     def remove_later(self: UserFile, name: str) -> None:
         removing.set()
         assert waits.wait(PATIENCE)
         remove(self, name)
 
-    monkeypatch.setattr(UserEndpoints, "_change", note)
+    monkeypatch.setattr(UserEndpoints, "_hash", note)
     monkeypatch.setattr(UserFile, "remove", remove_later)
     with ThreadPoolExecutor() as pool:
         removal = pool.submit(ada.send, "DELETE", "/api/users/eve")

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC
+from datetime import UTC, datetime
 from decimal import Decimal
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
@@ -20,7 +21,7 @@ from agentd.gateway.limits.events import HardLimitReached, SoftLimitReached
 from agentd.gateway.limits.meters import KeyMeters
 from agentd.gateway.limits.request_limits import RequestLimits
 from agentd.gateway.limits.spend import OverLimit
-from agentd.gateway.limits.spend_by_quarter_hour import SpendByQuarterHour
+from agentd.gateway.limits.spend_by_quarter_hour import KeySpend, SpendByQuarterHour, SpendRow
 
 USD = st.decimals(0, 20, places=6)
 NOON = "2026-01-31T12:00:00.000Z"
@@ -292,6 +293,44 @@ def test_a_request_that_was_refused_settles_nothing() -> None:
     limits.settle(Decimal(2), 1, world.clock.now())
     assert world.meters.for_key(key).used.total == 0
     assert world.events == []
+
+
+def test_new_sums_replace_those_of_keys_and_of_what_they_share() -> None:
+    budget = Budget(name="ann", owner="ann", limits=KeyLimits(day=Decimal(9)))
+    world, key = World(budget), build_key(owner="ann")
+    world.call(key, "1")
+    start = datetime(2026, 1, 31, 10, tzinfo=UTC)
+    rows = (
+        SpendRow(key.id, start, KeySpend(Decimal(5))),
+        SpendRow("owner:ann", start, KeySpend(Decimal(7))),
+    )
+    world.meters.reset_to(SpendByQuarterHour(rows), UTC)
+    assert world.meters.for_key(key).used.day == 5
+    assert world.meters.describe_budget(budget).used.day == 7
+
+
+def test_the_windows_of_another_zone_begin_at_its_midnights() -> None:
+    meters = World().meters
+    day, week, month = meters.iter_window_starts(ZoneInfo("Asia/Tokyo"))
+    assert (day, week, month) == (
+        datetime(2026, 1, 30, 15, tzinfo=UTC),
+        datetime(2026, 1, 25, 15, tzinfo=UTC),
+        datetime(2025, 12, 31, 15, tzinfo=UTC),
+    )
+    assert next(meters.iter_window_starts()) == datetime(2026, 1, 31, tzinfo=UTC)
+
+
+def test_the_meters_of_a_key_are_its_own_and_those_of_its_models() -> None:
+    owner, tag = Budget(name="ann", owner="ann"), Budget(name="night", tag="night")
+    world = World(owner, tag)
+    limited = {"large": KeyLimits(day=Decimal(9))}
+    key = build_key(owner="ann", tags=("night",), model_limits=limited)
+    world.call(key, "1")
+    world.call(key, "2", "small")
+    found = [
+        [meter.used.day for meter in world.meters.iter_meters(one)] for one in (key, owner, tag)
+    ]
+    assert found == [[3, 1], [3], [3]]
 
 
 def test_a_hard_limit_is_announced_once_until_it_resets() -> None:
