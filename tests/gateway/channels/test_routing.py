@@ -264,6 +264,14 @@ def test_a_supplier_may_ask_for_more_time():
     assert world.list_candidates(AB) == []
 
 
+def test_a_time_that_is_over_does_not_keep_a_channel_from_its_next_cooldown():
+    world = RoutingSetup(A)
+    world.router.record_failure(A, "quota", 10)
+    world.now += 10
+    world.router.record_failure(A, "server")
+    assert world.router.get_health(world.channels)["a"].seconds == 30
+
+
 def test_what_a_supplier_asked_for_holds_beside_a_longer_cooldown_of_the_channels_own():
     world = RoutingSetup(A)
     world.router.record_failure(A, "rate_limit", 10, "m")
