@@ -248,7 +248,6 @@ class AcpConversation:
         if modes:
             yield ModesListed(modes)
         self._usual_mode = self._usual_mode or (current if self._assignment.mode else "")
-        yield self._save_state()
         try:
             self._settings = plan_settings(value, self._assignment, self._usual_mode)
         except LookupError as error:
@@ -257,12 +256,16 @@ class AcpConversation:
         yield from self._configure_next(None)
 
     def _configure_next(self, _: object) -> Iterator[Step]:
-        """Send the next setting of the session; prompt after the last one."""
+        """Send the next setting of the session; prompt after the last one.
+
+        The session is saved with its prompt: before it knows neither history nor instructions.
+        """
         if self._settings:
             method, given = self._settings.pop(0)
             yield self._peer.request(method, {"sessionId": self._session, **given})
             return
         self._prompting = True
+        yield self._save_state()
         words = build_prompt(self._assignment, self._state, fresh=self._fresh)
         yield self._send_prompt(words, self._assignment.images)
 

@@ -61,8 +61,7 @@ def build_prompt(assignment: TurnRequest, memory: AcpState, *, fresh: bool) -> s
     """Return the prompt for the session; a ``fresh`` one gets instructions and history too."""
     if fresh:
         return build_first_prompt(assignment.prompt, assignment.history, assignment.instructions)
-    heeded = digest_instructions(assignment.instructions) == memory.instructions
-    return build_resume_prompt(assignment, "" if heeded else assignment.instructions)
+    return build_resume_prompt(assignment, memory.instructions)
 
 
 def render_blocks(

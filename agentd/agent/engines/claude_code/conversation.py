@@ -29,6 +29,7 @@ from agentd.agent.engines.external.common import (
     WorkspaceBounds,
     build_first_prompt,
     build_resume_prompt,
+    digest_instructions,
     render_note,
 )
 from agentd.agent.engines.external.conversation import (
@@ -70,7 +71,8 @@ class ClaudeConversation:
         self._servers = HandedServers(mcp_servers)
         self._assignment = assignment
         self._launched = launched
-        self._resumes = ClaudeState.parse(assignment.engine_state).session
+        self._state = ClaudeState.parse(assignment.engine_state)
+        self._resumes = self._state.session
         """The session to resume, while it may still exist."""
         self._session = ""
         self._events = ClaudeEvents(bounds, priced=assignment.priced)
@@ -173,9 +175,14 @@ class ClaudeConversation:
         return [{"type": "text", "text": text}, *images] if images else text
 
     def _build_prompt(self) -> str:
+        """Return the text of the prompt.
+
+        A session that goes on keeps the system prompt with which it began, whatever the arguments
+        say: its change is told.
+        """
         assignment = self._assignment
         if self._resumes:
-            return build_resume_prompt(assignment)
+            return build_resume_prompt(assignment, self._state.instructions)
         text = "" if fits_argument(assignment.instructions) else assignment.instructions
         return build_first_prompt(assignment.prompt, assignment.history, text)
 
@@ -202,7 +209,8 @@ class ClaudeConversation:
         session = get_text(given, "session_id")
         if session and session != self._session:
             self._session = session
-            yield EngineStateSaved(str(ClaudeState(session)))
+            digest = digest_instructions(self._assignment.instructions)
+            yield EngineStateSaved(str(ClaudeState(session, digest)))
 
     def _is_lost(self) -> bool:
         return bool(self._resumes) and not self._session and not self._stopping

@@ -48,6 +48,8 @@ class ClaudeState(Struct, frozen=True):
     """The state of a chat with Claude Code, as JSON."""
 
     session: str = ""
+    instructions: str = ""
+    """A digest of the instructions that the session has read."""
 
     @classmethod
     def parse(cls, kept: str) -> "ClaudeState":

@@ -178,10 +178,9 @@ class CodexConversation:
 
     def _on_thread_resumed(self, value: object) -> Iterator[Step]:
         """Continue a thread, which ignores new instructions in its settings."""
-        assignment, heeded = self._assignment, self._state.instructions == self._digest
         if self._state.booked is not None:
             self._events.usage.set_baseline(get_text(value, "thread", "id"), self._state.booked)
-        text = build_resume_prompt(assignment, "" if heeded else assignment.instructions)
+        text = build_resume_prompt(self._assignment, self._state.instructions)
         yield from self._start_turn(value, text)
 
     def _start_turn(self, value: object, prompt: str) -> Iterator[Step]:
@@ -191,7 +190,6 @@ class CodexConversation:
             yield from self._end(TurnFailed("Codex began a session without an id."))
             return
         self._opened = value
-        yield EngineStateSaved(self._events.saved_state)
         if self._stopping:
             yield from self._end()
             return
@@ -199,10 +197,14 @@ class CodexConversation:
         yield from self._send_prompt()
 
     def _send_prompt(self) -> Iterator[Step]:
-        """Send the prompt once the MCP servers have started: Codex does not wait for them."""
+        """Send the prompt once the MCP servers have started: Codex does not wait for them.
+
+        The thread is saved with it: before it knows neither history nor new instructions.
+        """
         if self._starting_servers or not self._waiting_prompt:
             return
         prompt, self._waiting_prompt = self._waiting_prompt, ""
+        yield EngineStateSaved(self._events.saved_state)
         images = [
             {"type": "image", "url": f"data:{one.media_type};base64,{one.data}"}
             for one in self._assignment.images

@@ -235,6 +235,11 @@ def digest_instructions(instructions: str) -> str:
     return hashlib.sha256(instructions.encode(errors="replace")).hexdigest()[:16]
 
 
+_NO_INSTRUCTIONS = digest_instructions("")
+REPLACED = "These replace the instructions that you were given before."
+WITHDRAWN = "The instructions that you were given before no longer apply."
+
+
 def build_first_prompt(prompt: str, history: Sequence[Message], instructions: str = "") -> str:
     """Return the first prompt of a new session: instructions, history, then the prompt.
 
@@ -243,18 +248,29 @@ def build_first_prompt(prompt: str, history: Sequence[Message], instructions: st
     return _add_context(prompt, history, instructions, "earlier_in_this_chat")
 
 
-def build_resume_prompt(assignment: TurnRequest, instructions: str = "") -> str:
+def build_resume_prompt(assignment: TurnRequest, known: str) -> str:
     """Return the prompt of a turn that continues the program's session.
 
-    Messages of other engines since then precede it, and instructions that the session has not
-    read yet.
+    Messages of other engines since then precede it, and what the session does not know yet of its
+    instructions. ``known`` is the digest of those that it has read; empty: unknown.
     """
     prompt = CONTINUE_PROMPT if assignment.is_retry else assignment.prompt
     if ended := explain_last_end(assignment.history):
         prompt = f"{ended}\n\n{prompt}"
+    instructions = _render_change(assignment.instructions, known)
     return _add_context(
         prompt, assignment.missed, instructions, "said_to_and_by_other_agents_since"
     )
+
+
+def _render_change(instructions: str, known: str) -> str:
+    """Return what to tell a session that has read other instructions; empty if these."""
+    if known == digest_instructions(instructions):
+        return ""
+    had_none = known in ("", _NO_INSTRUCTIONS)
+    if had_none or not instructions:
+        return instructions if had_none else WITHDRAWN
+    return f"{REPLACED}\n\n{instructions}"
 
 
 def _add_context(prompt: str, past: Sequence[Message], instructions: str, title: str) -> str:

@@ -242,6 +242,16 @@ def test_instructions_stand_before_the_first_prompt_and_again_when_changed() -> 
     assert "Be kind." in read_prompt(start_prompt(engine_state=kept, instructions="Be kind.").steps)
 
 
+def test_a_session_is_kept_from_its_first_prompt_on() -> None:
+    """One that was opened in vain knows neither the history nor its instructions."""
+    for made in (
+        start_prompt(config=CONFIG, model="none", instructions="Be terse."),
+        start_prompt(config=CONFIG, model="large", instructions="Be terse."),
+    ):
+        assert not read_sent_params(made.steps, "session/prompt")
+        assert filter_steps(made.steps, EngineStateSaved) == []
+
+
 def test_a_prompt_that_a_limit_interrupted_is_not_given_twice() -> None:
     assert (
         read_prompt(start_prompt(engine_state=make_engine_state(), is_retry=True).steps)

@@ -34,7 +34,14 @@ from agentd.agent.engines.claude_code.conversation import (
 )
 from agentd.agent.engines.claude_code.launch import ClaudeState
 from agentd.agent.engines.claude_code.usage import read_turn_cost
-from agentd.agent.engines.external.common import CONTINUE_PROMPT, NOBODY_ANSWERS, WorkspaceBounds
+from agentd.agent.engines.external.common import (
+    CONTINUE_PROMPT,
+    NOBODY_ANSWERS,
+    REPLACED,
+    WITHDRAWN,
+    WorkspaceBounds,
+    digest_instructions,
+)
 from agentd.agent.engines.external.conversation import (
     AskApproval,
     ProgramLaunch,
@@ -80,7 +87,8 @@ from tests.agent.engines.conversing import (
 
 LAUNCHED = ProgramLaunch(("claude", "--verbose", f"--resume={lines.SESSION}"), {"A": "1"})
 AFRESH = ProgramLaunch(("claude", "--verbose"), {"A": "1"})
-KEPT = EngineStateSaved(str(ClaudeState(SESSION)))
+MEMORY = str(ClaudeState(SESSION, digest_instructions("")))
+KEPT = EngineStateSaved(MEMORY)
 FREE, COST = Decimal(0), Decimal("0.25")
 ONE = Usage(input=10, output=5)
 
@@ -601,7 +609,6 @@ def test_a_cost_that_is_none_is_not_recorded(cost):
 
 
 HISTORY = (Message(1, "user", "Before.", ""), Message(2, "assistant", "Then.", ""))
-MEMORY = str(ClaudeState(SESSION))
 
 
 def test_a_new_session_is_shown_what_went_before_and_a_resumed_one_is_not():
@@ -619,6 +626,21 @@ def test_a_resumed_session_is_shown_what_other_engines_did_since():
     prompt = read_sent_lines(run_turn(history=HISTORY, missed=HISTORY[1:], engine_state=MEMORY))[-1]
     content = prompt["message"]["content"]
     assert "Then." in content and "Before." not in content and content.endswith("Do it.")
+
+
+def test_a_session_that_keeps_its_system_prompt_is_told_of_other_instructions():
+    def resume(memory, instructions):
+        steps = run_turn(engine_state=memory, instructions=instructions)
+        return read_sent_lines(steps)[-1]["message"]["content"]
+
+    [kept] = filter_steps(run_turn(instructions="Be terse."), EngineStateSaved)
+    assert resume(kept.engine_state, "Be terse.") == "Do it."
+    changed = resume(kept.engine_state, "Be verbose.")
+    assert REPLACED in changed and "Be verbose." in changed and changed.endswith("Do it.")
+    assert WITHDRAWN in resume(kept.engine_state, "")
+    of_an_earlier_version = str(ClaudeState(SESSION))
+    assert resume(of_an_earlier_version, "") == "Do it."
+    assert "Be terse." in resume(of_an_earlier_version, "Be terse.")
 
 
 def test_after_a_limit_a_session_goes_on_and_a_new_one_starts_again():
@@ -686,7 +708,7 @@ def test_a_new_id_in_the_middle_is_kept():
     steps = run_turn(json.dumps({**cleared, "session_id": "new"}).encode(), end_turn("Hi."))
     assert filter_steps(steps, EngineStateSaved) == [
         KEPT,
-        EngineStateSaved(str(ClaudeState("new"))),
+        EngineStateSaved(str(ClaudeState("new", digest_instructions("")))),
     ]
 
 

@@ -27,7 +27,11 @@ from agentd.agent.engine import (
 )
 from agentd.agent.engines.claude_code.conversation import LOST, ClaudeConversation
 from agentd.agent.engines.claude_code.launch import ClaudeState, build_launch
-from agentd.agent.engines.external.common import ModelEndpoint, WorkspaceBounds
+from agentd.agent.engines.external.common import (
+    ModelEndpoint,
+    WorkspaceBounds,
+    digest_instructions,
+)
 from agentd.agent.engines.external.conversation import EngineConversation, ProgramLaunch
 from agentd.agent.engines.external.engine import StdioEngine
 from agentd.agent.engines.external.turn import TurnTimeouts
@@ -47,7 +51,7 @@ from tests.agent.engines.claude_code.lines import (
     use_tool,
 )
 
-KEPT = EngineStateSaved(str(ClaudeState(SESSION)))
+KEPT = EngineStateSaved(str(ClaudeState(SESSION, digest_instructions(""))))
 ONE, COST = Usage(input=10, output=5), Decimal("0.25")
 OPENED = {"hear": {"type": "control_request", "request": {"subtype": "initialize"}}}
 PROMPTED = {"hear": {"type": "user", "message": {"role": "user", "content": "Do it."}}}

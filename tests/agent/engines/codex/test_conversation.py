@@ -26,7 +26,12 @@ from agentd.agent.engine import (
 from agentd.agent.engines.codex.conversation import BAD_KEY, LOST, SIGN_IN, CodexConversation
 from agentd.agent.engines.codex.launch import CodexState
 from agentd.agent.engines.codex.usage import ThreadUsage
-from agentd.agent.engines.external.common import CONTINUE_PROMPT, NOBODY_ANSWERS, WorkspaceBounds
+from agentd.agent.engines.external.common import (
+    CONTINUE_PROMPT,
+    NOBODY_ANSWERS,
+    WITHDRAWN,
+    WorkspaceBounds,
+)
 from agentd.agent.engines.external.conversation import (
     AskApproval,
     QuestionCancelled,
@@ -848,6 +853,7 @@ def test_a_thread_reads_instructions_again_only_when_they_have_changed() -> None
     assert resume_thread(kept.engine_state, "Be terse.") == "Do it."
     changed = resume_thread(kept.engine_state, "Be verbose.")
     assert "Be verbose." in changed and changed.endswith("Do it.")
+    assert WITHDRAWN in resume_thread(kept.engine_state, "")
 
 
 def test_a_thread_that_an_earlier_version_kept_goes_on() -> None:

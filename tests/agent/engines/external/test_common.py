@@ -10,11 +10,14 @@ from agentd.agent.engines.external.common import (
     CONTINUE_PROMPT,
     MAX_HISTORY_LENGTH,
     ONLY_PLANS,
+    REPLACED,
+    WITHDRAWN,
     ModelEndpoint,
     ToolAccess,
     WorkspaceBounds,
     build_first_prompt,
     build_resume_prompt,
+    digest_instructions,
     explain_last_end,
     shorten,
 )
@@ -118,14 +121,37 @@ def test_a_session_that_goes_on_is_shown_what_was_said_with_other_engines() -> N
     missed = (Message(3, "user", "Rename it to x.", ""), Message(4, "assistant", "It is x.", ""))
     history = (Message(1, "user", "Long known.", ""), *missed)
     result = build_resume_prompt(
-        TurnRequest(1, "Go on.", history=history, missed=missed), "Be terse."
+        TurnRequest(1, "Go on.", history=history, missed=missed, instructions="Be terse."), ""
     )
     assert (
         result.index("Be terse.") < result.index("User: Rename it to x.") < result.index("It is x.")
     )
     assert result.endswith("\n\nGo on.") and "Long known." not in result
-    assert build_resume_prompt(TurnRequest(1, "Go on.", history=history)) == "Go on."
-    assert build_resume_prompt(TurnRequest(1, "Go on.", is_retry=True)) == CONTINUE_PROMPT
+    assert build_resume_prompt(TurnRequest(1, "Go on.", history=history), "") == "Go on."
+    assert build_resume_prompt(TurnRequest(1, "Go on.", is_retry=True), "") == CONTINUE_PROMPT
+
+
+TERSE, NONE = digest_instructions("Be terse."), digest_instructions("")
+
+
+@pytest.mark.parametrize(
+    ("known", "instructions", "told"),
+    [
+        (TERSE, "Be terse.", ""),
+        (TERSE, "Be kind.", f"{REPLACED}\n\nBe kind."),
+        (TERSE, "", WITHDRAWN),
+        (NONE, "", ""),
+        (NONE, "Be kind.", "Be kind."),
+        ("", "", ""),
+        ("", "Be kind.", "Be kind."),
+    ],
+)
+def test_a_session_that_goes_on_is_told_which_instructions_no_longer_hold(
+    known: str, instructions: str, told: str
+) -> None:
+    prompt = build_resume_prompt(TurnRequest(1, "Go on.", instructions=instructions), known)
+    before = f"<instructions>\n{told}\n</instructions>\n\n" if told else ""
+    assert prompt == f"{before}Go on."
 
 
 def make_history(*told: tuple[str, str, str]) -> list[Message]:
@@ -145,7 +171,7 @@ def test_a_session_is_told_that_its_last_turn_was_stopped_and_what_was_at_work()
     )
     told = "[The person stopped the turn before while this was at work, and part of it may be done:"
     assert explain_last_end(history) == f"{told} shell: sleep 9.]"
-    resumed = build_resume_prompt(TurnRequest(1, "And now?", history=tuple(history)))
+    resumed = build_resume_prompt(TurnRequest(1, "And now?", history=tuple(history)), "")
     assert resumed == f"{told} shell: sleep 9.]\n\nAnd now?"
 
 

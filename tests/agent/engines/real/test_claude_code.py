@@ -19,7 +19,7 @@ from agentd.agent.engine import (
 )
 from agentd.agent.engines.claude_code.conversation import BAD_KEY, LOST, ClaudeConversation
 from agentd.agent.engines.claude_code.launch import ClaudeState, build_launch
-from agentd.agent.engines.external.common import ONLY_PLANS
+from agentd.agent.engines.external.common import ONLY_PLANS, WITHDRAWN
 from agentd.agent.engines.external.turn import TurnTimeouts
 from agentd.chats.model import Message
 from tests.agent.engines.conversing import filter_steps, sum_cost, sum_usage
@@ -97,6 +97,17 @@ async def test_a_file_is_edited_with_leave_and_the_session_goes_on(
     assert [reply.text for reply in filter_steps(again, ReplyCompleted)] == ["As I said."]
     seen = str(supplier.requests[-1].turns)
     assert "Translate one." in seen and "It is done." in seen and "And now?" in seen
+
+
+async def test_changed_and_withdrawn_instructions_reach_the_model_in_a_session_that_goes_on(
+    chat: Chat, supplier: Supplier
+) -> None:
+    supplier.script(Say("One."), Say("Two."), Say("Three."))
+    await chat.run_turn("Begin.", instructions="Be terse.")
+    await chat.run_turn("Go on.", instructions="Be verbose.")
+    assert "Be verbose." in json.dumps(supplier.requests[-1].body)
+    await chat.run_turn("Go on.")
+    assert WITHDRAWN in json.dumps(supplier.requests[-1].body)
 
 
 async def test_a_chat_plans_first_and_works_once_its_plan_is_allowed(

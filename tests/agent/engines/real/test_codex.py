@@ -22,7 +22,7 @@ from agentd.agent.engine import (
 )
 from agentd.agent.engines.codex.conversation import BAD_KEY, LOST, CodexConversation
 from agentd.agent.engines.codex.launch import build_launch
-from agentd.agent.engines.external.common import CONTINUE_PROMPT, WorkspaceBounds
+from agentd.agent.engines.external.common import CONTINUE_PROMPT, WITHDRAWN, WorkspaceBounds
 from agentd.agent.engines.external.conversation import ProgramLaunch
 from agentd.chats.model import Message
 from agentd.llm.price import Usage
@@ -98,13 +98,15 @@ async def test_a_file_is_edited_with_leave_and_the_thread_goes_on(
     assert "Translate one." in seen and "It is done." in seen and "And now?" in seen
 
 
-async def test_changed_instructions_reach_the_model_in_a_thread_that_goes_on(
+async def test_changed_and_withdrawn_instructions_reach_the_model_in_a_thread_that_goes_on(
     chat: Chat, supplier: Supplier
 ) -> None:
-    supplier.script(Say("One."), Say("Two."))
+    supplier.script(Say("One."), Say("Two."), Say("Three."))
     await chat.run_turn("Begin.", instructions="Be terse.")
     await chat.run_turn("Go on.", instructions="Be verbose.")
     assert "Be verbose." in json.dumps(supplier.requests[-1].body)
+    await chat.run_turn("Go on.")
+    assert WITHDRAWN in json.dumps(supplier.requests[-1].body)
 
 
 async def test_without_leave_nothing_happens(chat: Chat, supplier: Supplier) -> None:
