@@ -217,6 +217,27 @@ def test_a_page_shows_that_it_reads_and_why_it_cannot_and_tries_again(
         expect(main.get_by_text(FAILURE["message"])).to_have_count(0)
 
 
+def test_a_prompt_says_why_it_is_not_taken_yet_and_can_be_discarded(ada: Person) -> None:
+    """Row 16."""
+    page = ada.open("/")
+    page.route("**/api/chats", lambda route: route.fulfill(status=503, json=FAILURE))
+    page.get_by_label("The first prompt").fill("Begin.")
+    page.keyboard.press("Enter")
+    waiting = page.locator(".toast", has_text="Begin.")
+    expect(waiting).to_contain_text(FAILURE["message"])
+    page.unroute("**/api/chats")
+    expect(page.get_by_text("echo: Begin.")).to_be_visible()
+
+    page.route("**/send", lambda route: route.fulfill(status=503, json=FAILURE))
+    page.get_by_label("Prompt", exact=True).fill("Go on.")
+    page.keyboard.press("Enter")
+    waiting = page.get_by_role("list", name="Being sent").get_by_role("listitem")
+    expect(waiting).to_contain_text(FAILURE["message"])
+    waiting.get_by_role("button", name="Discard").click()
+    expect(waiting).to_have_count(0)
+    ada.complaints.clear()
+
+
 def test_a_page_that_the_network_lost_is_no_update(ada: Person) -> None:
     page = ada.open("/inbox")
     expect(page.locator(".foot small")).to_contain_text("live")

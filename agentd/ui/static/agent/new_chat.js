@@ -84,7 +84,7 @@ export function page() {
         el("h1", null, "What should the agent do?"),
         writer.node,
         () => outbox.value.filter((one) => one.chatId === null).map((one) => el("div", { class: "toast" },
-          el("span", { class: "grow" }, one.text, el("small", null, one.failed || "Waits until agentd answers")),
+          el("span", { class: "grow" }, one.text, el("small", null, one.failed || one.hindered || "Waits until agentd answers")),
           one.failed ? el("button", { class: "btn small", onclick: () => sendAgain(one.key) }, "Retry") : null,
           el("button", { class: "btn plain small", onclick: () => discard(one.key) }, "Discard"))),
         may("manager")

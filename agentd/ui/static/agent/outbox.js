@@ -12,7 +12,8 @@ import { keepKnown } from "./choices.js";
 
 /**
  * @typedef {{ key: string, chatId: number | null, text: string, model?: string, skill?: string, mode?: string, worktree?: boolean,
- *   notBefore?: string, outputSchema?: object, failed?: string }} Outgoing
+ *   notBefore?: string, outputSchema?: object, failed?: string, hindered?: string }} Outgoing `failed`: why the daemon refused it for
+ *   good, `hindered`: why for now, such as a full disk
  */
 
 const RETRY = 3000;
@@ -45,8 +46,16 @@ export function discard(key) {
 
 /** @param {string} key */
 export function sendAgain(key) {
-  change(outbox.peek().map((one) => (one.key === key ? { ...one, failed: "" } : one)));
+  for (const one of outbox.peek()) if (one.key === key) note(one, { failed: "" });
   void deliver();
+}
+
+/**
+ * @param {Outgoing} entry
+ * @param {Pick<Outgoing, "failed" | "hindered">} what
+ */
+function note(entry, what) {
+  change(outbox.peek().map((one) => (one.key === entry.key ? { ...one, ...what } : one)));
 }
 
 /** Send what waits, in its order, in one tab at a time. */
@@ -77,10 +86,12 @@ async function deliverAll() {
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
       if (error.passing || error.status === 401) {
+        const hindered = error.passing && error.status ? error.message : "";
+        if ((entry.hindered ?? "") !== hindered) note(entry, { hindered });
         setTimeout(() => void deliver(), RETRY);
         return;
       }
-      change(outbox.peek().map((one) => (one.key === entry.key ? { ...one, failed: error.message } : one)));
+      note(entry, { failed: error.message });
     }
   }
 }

@@ -390,9 +390,9 @@ function caption(chat, waits) {
 /** @param {import("../agent/outbox.js").Outgoing} entry */
 function outgoing(entry) {
   return el("li", { class: "wait sending" }, el("span", { class: "text", dir: "auto" }, beginning(entry.text)),
-    entry.failed
-      ? el("span", { class: "acts" }, el("span", { class: "state bad" }, entry.failed),
-        el("button", { class: "btn small", onclick: () => sendAgain(entry.key) }, "Retry"),
+    entry.failed || entry.hindered
+      ? el("span", { class: "acts" }, el("span", { class: "state bad" }, entry.failed || entry.hindered),
+        entry.failed ? el("button", { class: "btn small", onclick: () => sendAgain(entry.key) }, "Retry") : null,
         el("button", { class: "btn plain small", onclick: () => discard(entry.key) }, "Discard"))
       : el("span", { class: "acts" }, el("span", { class: "state" }, "being sent")));
 }
