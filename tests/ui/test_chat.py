@@ -103,6 +103,34 @@ def test_a_reply_is_shown_while_it_grows_and_is_whole_for_who_comes_later(
         expect(tab.locator(".prose", has_text="The second goes on.")).to_have_count(1)
 
 
+GROW = """(pixels) => new Promise((done) => {
+  const scroll = document.querySelector('.script-scroll');
+  scroll.firstElementChild.style.minHeight = `${pixels}px`;
+  scroll.dispatchEvent(new Event('scroll'));
+  const below = () => scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight;
+  requestAnimationFrame(() => requestAnimationFrame(() => done(below())));
+})"""
+"""The script grows before the browser tells of the last move; then, what is below what is seen."""
+
+
+def test_the_end_is_followed_whatever_comes_at_once_until_somebody_scrolls_up(
+    ada: Person, site: Serving
+) -> None:
+    site.client().create_chat(prompt="follow me", title="Followed")
+    page = ada.open("/")
+    page.get_by_role("link", name="Followed").click()
+    expect(page.get_by_text("echo: follow me")).to_be_visible()
+    for pixels in (900, 2500, 400, 3000):
+        assert page.evaluate(GROW, pixels) < 1
+    page.locator(".script-scroll").hover()
+    page.mouse.wheel(0, -500)
+    page.wait_for_function(
+        "() => { const one = document.querySelector('.script-scroll');"
+        " return one.scrollHeight - one.scrollTop - one.clientHeight >= 500; }"
+    )
+    assert page.evaluate(GROW, 4000) >= 1500
+
+
 def test_a_table_of_a_message_looks_the_same_whatever_page_was_there_before(
     ada: Person, site: Serving, talking: TalkingEngine
 ) -> None:

@@ -26,7 +26,7 @@ import { list } from "../core/list.js";
 import { seen } from "./me.js";
 import { send } from "./outbox.js";
 import { chatPanel } from "./panel.js";
-import { findPlace, showPlace } from "./place.js";
+import { findPlace, scrollToEnd, showPlace } from "./place.js";
 import { turnList } from "./turns.js";
 
 const NEAR_END = 48;
@@ -144,10 +144,12 @@ export function page(params) {
 
   // Follow the end while one is there; count what comes meanwhile elsewhere.
   const atEnd = signal(true);
+  /** Where the end was when it was last in sight. */
+  let endAt = Infinity;
   function toEnd() {
     atEnd.value = true;
     fresh.value = 0;
-    scroll.scrollTop = scroll.scrollHeight;
+    endAt = scrollToEnd(scroll);
   }
   /** Which of the jumps to the start and to the end was the last. */
   let jumps = 0;
@@ -185,14 +187,17 @@ export function page(params) {
     if (reading) showPlace(scroll, reading);
   }));
   scroll.addEventListener("scroll", () => {
-    atEnd.value = scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight < NEAR_END && !chat.later.peek();
+    const near = scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight < NEAR_END;
+    if (near) endAt = scroll.scrollTop;
+    // What has grown since is followed in a moment: only who scrolls up leaves the end.
+    atEnd.value = (near || (atEnd.peek() && scroll.scrollTop >= endAt)) && !chat.later.peek();
     if (atEnd.peek()) fresh.value = 0;
     clearTimeout(remembering);
     remembering = setTimeout(rememberPlace, 150);
     if (scroll.scrollTop < 200) void earlier();
     if (chat.later.peek() && scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight < 400) void chat.loadLater();
   }, { passive: true });
-  const growth = new ResizeObserver(() => atEnd.peek() && (scroll.scrollTop = scroll.scrollHeight));
+  const growth = new ResizeObserver(() => atEnd.peek() && (endAt = scrollToEnd(scroll)));
   growth.observe(script);
   growth.observe(scroll);
   onEnd(() => growth.disconnect());

@@ -29,3 +29,12 @@ export function showPlace(scroll, { id, above }) {
   const node = document.getElementById(`m${id}`);
   if (node) scroll.scrollTop += node.getBoundingClientRect().top - scroll.getBoundingClientRect().top + above;
 }
+
+/**
+ * @param {HTMLElement} scroll
+ * @returns {number} where its end is now
+ */
+export function scrollToEnd(scroll) {
+  scroll.scrollTop = scroll.scrollHeight;
+  return scroll.scrollTop;
+}
