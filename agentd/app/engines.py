@@ -106,7 +106,7 @@ def _build_folder_engines(
 ) -> dict[str, Engine]:
     """Build all engines, working within ``bounds``; they follow the settings of each turn."""
     root, protected = bounds.folder, bounds.protected
-    workspace = FolderWorkspace(root, protected=protected)
+    workspace = FolderWorkspace(root, protected=protected, skills=layout.skills)
     terminal = ShellTerminal(root, processes)
     tools = Toolbox(
         workspace,

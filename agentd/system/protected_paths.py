@@ -39,7 +39,10 @@ CONFIG_FILES = frozenset(
 WORKTREES = "worktrees"
 """The folder of the state that chats' git work trees are in: each is open to its own chat."""
 
-READABLE_FOLDERS = frozenset(("skills", "commands"))
+SKILLS = "skills"
+"""The folder of the configuration with the skills."""
+
+READABLE_FOLDERS = frozenset((SKILLS, "commands"))
 """The folders of the configuration that agents should read."""
 
 _SECRET_FILES = frozenset(
@@ -213,6 +216,10 @@ class ProtectedPlaces(Struct, frozen=True):
         if any(is_beneath(path, place) for place in _SYSTEM) and not is_beneath(path, workspace):
             return _SYSTEM_FILES
         return self._check_home(path, workspace, writing=True)
+
+    def is_skill_file(self, path: str) -> bool:
+        """Return whether this is a file of a skill, or its folder: agents may read it unasked."""
+        return bool(self.config) and is_beneath(path, f"{self.config}/{SKILLS}")
 
     def check_folder(self, folder: str) -> Protection | None:
         """Return a folder's protection against searching, moving and deletion, if any."""

@@ -12,6 +12,7 @@ import sys
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import Executor
+from contextlib import AbstractContextManager
 from fnmatch import fnmatchcase
 from io import BufferedReader, FileIO
 from itertools import islice
@@ -66,7 +67,7 @@ from agentd.system.folder import (
     make_printable,
     open_regular,
 )
-from agentd.system.protected_paths import ProtectedPlaces
+from agentd.system.protected_paths import ProtectedPlaces, is_beneath
 
 Result = TypeVar("Result")
 
@@ -87,7 +88,8 @@ _HEAD = 8 * 1024
 class FolderWorkspace:
     """``Workspace`` on a real folder. ``protected`` paths need approval, and searches skip them.
 
-    New files and folders get their mode by ``umask``.
+    Files in the folder ``skills`` are read, too, by their absolute paths. New files and folders get
+    their mode by ``umask``.
     """
 
     def __init__(
@@ -97,8 +99,10 @@ class FolderWorkspace:
         protected: ProtectedPlaces | None = None,
         umask: int = process.DEFAULT_UMASK,
         executor: Executor | None = None,
+        skills: str = "",
     ) -> None:
         self._tree = ConfinedFolder(root, protected)
+        self._skills = skills
         self._writer = SafeWriter(root, protected or ProtectedPlaces(), umask)
         self._executor = executor
 
@@ -112,11 +116,13 @@ class FolderWorkspace:
 
     def read_file(self, wanted: ReadFile, allowed: Place | None = None) -> Awaitable[FileText]:
         """Read lines of a text file."""
-        return self._run_in_thread(lambda budget: _read(self._tree, wanted, allowed, budget))
+        return self._run_in_thread(
+            lambda budget: _read(self._open_path(wanted.path, allowed), wanted, budget)
+        )
 
     def view_file(self, wanted: ViewFile, allowed: Place | None = None) -> Awaitable[ViewedFile]:
         """Read an image, a PDF or a notebook."""
-        return self._run_in_thread(lambda _: _view(self._tree, wanted, allowed))
+        return self._run_in_thread(lambda _: _view(self._open_path(wanted.path, allowed), wanted))
 
     def search_text(self, wanted: SearchText) -> Awaitable[SearchHits]:
         """Find the lines that contain a text, file by file."""
@@ -160,6 +166,15 @@ class FolderWorkspace:
     def apply_patch(self, changes: PlacedPatch) -> Awaitable[PatchedFiles]:
         """Change the files of a patch; none where it does not fit."""
         return run_uncancellable(self._writer.apply_patch, changes)
+
+    def _open_path(self, path: str, allowed: Place | None) -> AbstractContextManager[int]:
+        """Open a file of the workspace, or of a skill."""
+        plain = os.path.normpath(path)
+        if self._skills and is_beneath(plain, self._skills):
+            skills = ConfinedFolder(self._skills)
+            inner = os.path.relpath(plain, self._skills)
+            return skills.open_file(skills.resolve(inner), path)
+        return self._tree.open_file(self._tree.resolve(path, allowed), path)
 
     async def _run_in_thread(self, work: Callable[[WorkBudget], Result]) -> Result:
         budget = WorkBudget()
@@ -206,11 +221,9 @@ def _find(tree: ConfinedFolder, wanted: FindFiles, budget: WorkBudget) -> DirLis
     return DirListing(wanted.path, tuple(entries[:LONGEST_LISTING]), truncated)
 
 
-def _read(
-    tree: ConfinedFolder, wanted: ReadFile, allowed: Place | None, budget: WorkBudget
-) -> FileText:
+def _read(opened: AbstractContextManager[int], wanted: ReadFile, budget: WorkBudget) -> FileText:
     path = wanted.path
-    with tree.open_file(tree.resolve(path, allowed), path) as descriptor:
+    with opened as descriptor:
         file = _open_buffered(descriptor)
         size = os.fstat(descriptor).st_size
         if _is_binary(file):
@@ -234,9 +247,9 @@ def _suggest_viewing(path: str) -> str:
     return " view_file shows it." if path.lower().endswith(viewed) else ""
 
 
-def _view(tree: ConfinedFolder, wanted: ViewFile, allowed: Place | None) -> ViewedFile:
+def _view(opened: AbstractContextManager[int], wanted: ViewFile) -> ViewedFile:
     path = wanted.path
-    with tree.open_file(tree.resolve(path, allowed), path) as descriptor:
+    with opened as descriptor:
         content = _open_buffered(descriptor).read(LARGEST_VIEWED + 1)
     return view_file(path, content)
 

@@ -69,6 +69,27 @@ def workspace(root: Path) -> FolderWorkspace:
     return FolderWorkspace(str(root))
 
 
+def test_the_files_of_skills_are_read_by_their_absolute_paths_and_nothing_beside_them(
+    root: Path, tmp_path: Path
+):
+    skills = tmp_path / "config" / "skills"
+    (skills / "review").mkdir(parents=True)
+    (skills / "review" / "more.md").write_text("Read all of it.")
+    (skills / "review" / "escape").symlink_to(tmp_path / "secret")
+    (skills.parent / "models.yml").write_text("a secret")
+    workspace = FolderWorkspace(str(root), skills=str(skills))
+    path = str(skills / "review" / "more.md")
+    assert do(workspace.read_file(ReadFile(path))).lines == ("Read all of it.",)
+    assert do(workspace.read_file(ReadFile(path))).path == path
+    for other in ("escape", "../../models.yml", "../../../secret"):
+        with pytest.raises(Forbidden):
+            do(workspace.read_file(ReadFile(f"{skills}/review/{other}")))
+    with pytest.raises(BadRequest):
+        do(workspace.read_file(ReadFile(str(skills))))
+    with pytest.raises(Forbidden):
+        do(FolderWorkspace(str(root)).read_file(ReadFile(path)))
+
+
 def test_a_listing_shows_kinds_and_sizes_by_name(workspace):
     listing = do(workspace.list_files(ListFiles()))
     kinds = {entry.path: entry.kind for entry in listing.entries}

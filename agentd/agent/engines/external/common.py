@@ -107,7 +107,10 @@ class WorkspaceBounds(Struct, frozen=True):
     def classify_read(
         self, paths: Iterable[str], otherwise: ApprovalKind = "outside"
     ) -> ToolAccess:
-        """Judge the reading of these files; outside of the workspace its kind is ``otherwise``."""
+        """Judge the reading of these files.
+
+        Outside of the workspace its kind is ``otherwise``, but for the files of skills.
+        """
         return self._classify(paths, "read", otherwise, self.protected.check_reading)
 
     def classify_search(
@@ -169,12 +172,16 @@ class WorkspaceBounds(Struct, frozen=True):
         self, paths: Iterable[str], inside: ApprovalKind, otherwise: ApprovalKind, rule: _Judge
     ) -> ToolAccess:
         known = list(paths)
-        kind = inside if known and all(map(self.contains, known)) else otherwise
+        is_open = self._may_read if inside == "read" else self.contains
+        kind = inside if known and all(map(is_open, known)) else otherwise
         for path in known:
             for one in self._iter_path_variants(path):
                 if found := rule(one, self._root):
                     return ToolAccess(kind, found.why, found.why if found.refused else "")
         return ToolAccess(kind)
+
+    def _may_read(self, path: str) -> bool:
+        return self.contains(path) or self.protected.is_skill_file(self._resolve(path))
 
     def _check_search(self, folder: str, root: str) -> Protection | None:
         return self.protected.check_reading(folder, root) or self.protected.check_folder(folder)

@@ -23,6 +23,7 @@ from agentd.agent.engines.external.common import (
 )
 from agentd.chats.model import Message
 from agentd.chats.turns import CUT_OFF, INTERRUPTED, STOPPED, TOOL_INTERRUPTED
+from agentd.system.protected_paths import ProtectedPlaces
 
 BOUNDS = WorkspaceBounds("/home/someone/project")
 
@@ -69,6 +70,16 @@ def test_a_chat_that_plans_changes_its_plan_only(path: str, refusal: str) -> Non
     assert planning.classify_write([path, "b"]).refusal == ONLY_PLANS
     assert planning.classify_read([path]) == BOUNDS.classify_read([path])
     assert planning.follow_mode("").classify_write([path]) == BOUNDS.classify_write([path])
+
+
+def test_a_program_reads_the_files_of_skills_as_those_of_the_workspace() -> None:
+    bounds = WorkspaceBounds("/ws", protected=ProtectedPlaces(config="/c"))
+    assert bounds.classify_read(["/c/skills/review/more.md", "a"]) == ToolAccess("read")
+    assert bounds.classify_search(["/c/skills/review"]) == ToolAccess("read")
+    assert bounds.classify_read(["/c/skills/review/../../models.yml"]).kind == "outside"
+    assert bounds.classify_read(["/c/skills/review/.env"]).protected
+    assert bounds.classify_write(["/c/skills/review/more.md"]).protected
+    assert bounds.classify_write(["/c/skills/review/more.md"]).kind == "outside"
 
 
 def test_a_link_out_of_the_workspace_is_seen_where_the_file_system_is_asked(tmp_path: Path) -> None:
