@@ -256,7 +256,7 @@ class AcpConversation:
         yield from self._configure_next(None)
 
     def _configure_next(self, _: object) -> Iterator[Step]:
-        """Send the next setting; after the last one the prompt, from which on the session is kept."""
+        """Send the next setting; after the last the prompt: from it on the session is kept."""
         if self._settings:
             method, given = self._settings.pop(0)
             yield self._peer.request(method, {"sessionId": self._session, **given})
