@@ -19,6 +19,7 @@ from itertools import islice
 from typing import TypeVar
 
 import msgspec
+from msgspec import structs
 
 from agentd.agent.tools import python_outline
 from agentd.agent.tools.gitignore import IgnoreRules, build_glob_filter
@@ -55,13 +56,14 @@ from agentd.agent.tools.results import (
 )
 from agentd.agent.tools.safe_write import PlacedPatch, SafeWriter
 from agentd.agent.tools.viewing import LARGEST_VIEWED, view_file
-from agentd.core.errors import AgentdError, BadRequest
+from agentd.core.errors import AgentdError, BadRequest, Forbidden
 from agentd.core.threads import run_uncancellable
 from agentd.system import process
 from agentd.system.folder import (
     ConfinedFolder,
     Found,
     Place,
+    ProtectedPath,
     WorkBudget,
     get_entry_kind,
     make_printable,
@@ -88,8 +90,8 @@ _HEAD = 8 * 1024
 class FolderWorkspace:
     """``Workspace`` on a real folder. ``protected`` paths need approval, and searches skip them.
 
-    Files in the folder ``skills`` are read, too, by their absolute paths. New files and folders get
-    their mode by ``umask``.
+    The folder ``skills`` is listed and its files are read, too, by their absolute paths. New files
+    and folders get their mode by ``umask``.
     """
 
     def __init__(
@@ -103,12 +105,13 @@ class FolderWorkspace:
     ) -> None:
         self._tree = ConfinedFolder(root, protected)
         self._skills = skills
+        self._skill_tree = ConfinedFolder(skills or root, protected)
         self._writer = SafeWriter(root, protected or ProtectedPlaces(), umask)
         self._executor = executor
 
     def list_files(self, wanted: ListFiles) -> Awaitable[DirListing]:
         """List the entries of a folder, in order of name."""
-        return self._run_in_thread(lambda budget: _list(self._tree, wanted, budget))
+        return self._run_in_thread(lambda budget: self._list_either(wanted, budget))
 
     def find_files(self, wanted: FindFiles) -> Awaitable[DirListing]:
         """Find files by name, or by path if the pattern has a ``/``."""
@@ -169,12 +172,28 @@ class FolderWorkspace:
 
     def _open_path(self, path: str, allowed: Place | None) -> AbstractContextManager[int]:
         """Open a file of the workspace, or of a skill."""
+        tree, inner = self._find_tree(path)
+        return tree.open_file(tree.resolve(inner, allowed), path)
+
+    def _find_tree(self, path: str) -> tuple[ConfinedFolder, str]:
+        """Return the workspace or the folder of skills, and the path within it."""
         plain = os.path.normpath(path)
-        if self._skills and is_beneath(plain, self._skills):
-            skills = ConfinedFolder(self._skills)
-            inner = os.path.relpath(plain, self._skills)
-            return skills.open_file(skills.resolve(inner), path)
-        return self._tree.open_file(self._tree.resolve(path, allowed), path)
+        if not self._skills or not is_beneath(plain, self._skills):
+            return self._tree, path
+        inner = os.path.relpath(plain, self._skills)
+        try:
+            self._skill_tree.resolve(inner)
+        except ProtectedPath as error:  # to ask about it, it would have to be in the workspace
+            raise Forbidden(f"{path}: {error.place.protected}") from None
+        return self._skill_tree, inner
+
+    def _list_either(self, wanted: ListFiles, budget: WorkBudget) -> DirListing:
+        tree, inner = self._find_tree(wanted.path)
+        found = _list(tree, structs.replace(wanted, path=inner), budget)
+        if tree is self._tree:
+            return found
+        entries = (structs.replace(one, path=f"{self._skills}/{one.path}") for one in found.entries)
+        return DirListing(wanted.path, tuple(entries), found.truncated)
 
     async def _run_in_thread(self, work: Callable[[WorkBudget], Result]) -> Result:
         budget = WorkBudget()

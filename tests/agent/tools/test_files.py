@@ -28,6 +28,7 @@ from agentd.agent.tools.model import (
 )
 from agentd.core.errors import AgentdError, BadRequest, Forbidden, NotFound, Unavailable
 from agentd.llm.conversation import TextPart
+from agentd.system.protected_paths import ProtectedPlaces
 from tests.conftest import until
 from tests.support.examples import limit_examples
 from tests.support.processor import busy_for_less_than
@@ -76,12 +77,16 @@ def test_the_files_of_skills_are_read_by_their_absolute_paths_and_nothing_beside
     (skills / "review").mkdir(parents=True)
     (skills / "review" / "more.md").write_text("Read all of it.")
     (skills / "review" / "escape").symlink_to(tmp_path / "secret")
+    (skills / "review" / ".env").write_text("KEY=1")
     (skills.parent / "models.yml").write_text("a secret")
-    workspace = FolderWorkspace(str(root), skills=str(skills))
+    protected = ProtectedPlaces(config=str(skills.parent))
+    workspace = FolderWorkspace(str(root), protected=protected, skills=str(skills))
     path = str(skills / "review" / "more.md")
     assert do(workspace.read_file(ReadFile(path))).lines == ("Read all of it.",)
     assert do(workspace.read_file(ReadFile(path))).path == path
-    for other in ("escape", "../../models.yml", "../../../secret"):
+    listed = do(workspace.list_files(ListFiles(f"{skills}/review"))).entries
+    assert [one.path for one in listed] == [f"{skills}/review/escape", path]
+    for other in (".env", "escape", "../../models.yml", "../../../secret"):
         with pytest.raises(Forbidden):
             do(workspace.read_file(ReadFile(f"{skills}/review/{other}")))
     with pytest.raises(BadRequest):
