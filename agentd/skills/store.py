@@ -9,9 +9,10 @@ import asyncio
 import codecs
 import os
 import re
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import TypeVar
+from typing import Any
 
 from agentd.core.errors import AgentdError, ConfigError, ConfigProblem
 from agentd.core.front_matter import split_front_matter
@@ -26,10 +27,8 @@ from agentd.skills.model import (
 )
 from agentd.storage import document
 from agentd.storage.layout import Layout
-from agentd.storage.watched_file import FileContent
+from agentd.storage.watched_file import SETTLE_SECONDS, FileContent
 from agentd.storage.yaml import reader as yaml_reader
-
-T = TypeVar("T")
 
 FILE = "SKILL.md"
 
@@ -73,10 +72,8 @@ class SkillFolder:
             names, problems = _list_folders(self._layout)
         except AgentdError as error:
             return self.current, _list_problems(self._layout, error)
-        problems += _reload(self._settings)
         self._files = {name: self._files.get(name) or self._get_file(name) for name in names}
-        for file in self._files.values():
-            problems += _reload(file)
+        problems += _reload((self._settings, *self._files.values()))
         found = [file.value for file in self._files.values() if file.value]
         return arrange_skills(found, self._settings.value), tuple(problems)
 
@@ -139,12 +136,19 @@ def load_settings(layout: Layout, names: list[str] | None = None) -> SkillSettin
     )
 
 
-def _reload(file: FileContent[T]) -> tuple[ConfigProblem, ...]:
-    """Put in force what the file says now; what is wrong with it. Blocking."""
-    reading = file.read()
-    if reading:
-        file.apply(reading)
-    return file.problems
+def _reload(files: Sequence[FileContent[Any]]) -> list[ConfigProblem]:
+    """Put in force what the files say now; what is wrong with them. Blocking.
+
+    A file that may be only partly saved is read again after a moment.
+    """
+    readings = [(file, file.read()) for file in files]
+    if any(reading and file.is_settling(reading) for file, reading in readings):
+        time.sleep(SETTLE_SECONDS)
+        readings = [(file, file.read()) for file in files]
+    for file, reading in readings:
+        if reading:
+            file.apply(reading)
+    return [problem for file in files for problem in file.problems]
 
 
 def _list_problems(layout: Layout, error: AgentdError) -> tuple[ConfigProblem, ...]:

@@ -12,6 +12,7 @@ from agentd.skills import store as skills_store
 from agentd.skills.model import Skill, SkillSet, SkillSettings
 from agentd.skills.store import SkillFolder, load_skill
 from agentd.storage.layout import Layout
+from agentd.storage.watched_file import SETTLE_SECONDS
 from tests.support.paths import REPOSITORY
 
 
@@ -177,6 +178,31 @@ def test_a_broken_skill_stays_as_it_was_and_hides_no_other(layout):
         assert folder.problems == ()
 
     asyncio.run(test())
+
+
+def test_what_an_editor_empties_before_it_fills_it_is_not_taken_for_empty(layout):
+    file = put(layout, "a")
+    settings = Path(layout.skills_settings)
+    settings.write_text("default: a\n")
+    seen: list[tuple[str, str]] = []
+
+    async def look():
+        def note():
+            seen.append((folder.current.default, folder.current.all[0].body))
+
+        folder = SkillFolder(layout, note)
+        await folder.get_skills()
+        file.write_text("")
+        settings.write_text("")
+        looking = asyncio.create_task(folder.get_skills())
+        await asyncio.sleep(SETTLE_SECONDS / 5)
+        put(layout, "a", "---\nname: a\ndescription: d\n---\nAnew.\n")
+        settings.write_text("default: a\nskills: {a: {}}\n")
+        await looking
+        assert not folder.problems
+
+    asyncio.run(look())
+    assert seen == [("a", "Do a."), ("a", "Anew.")]
 
 
 def test_a_folder_that_cannot_be_listed_keeps_the_skills_and_is_reported(layout):
