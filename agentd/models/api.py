@@ -25,8 +25,8 @@ from agentd.models.program_state import (
 )
 from agentd.models.views import ModelView, make_model_view
 
-LOOK_AGAIN = 10.0
-"""Seconds for which the problems of models are cached."""
+LOOK_AGAIN = 1.0
+"""Seconds for which the problems of models are cached: less than it takes a person to mend one."""
 
 
 class ModelStatusView(ModelView, frozen=True, rename="camel"):

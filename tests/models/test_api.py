@@ -9,7 +9,7 @@ import pytest
 from agentd.agent.engine import ReplyCompleted, UsageWindowsReported
 from agentd.models.program_state import PLAN_MODE, UsageWindow
 from tests.settings.test_api import Events, edit
-from tests.support.daemon import Client, Serving, until
+from tests.support.daemon import Beats, Client, Serving, until
 from tests.support.fixtures import Serve
 
 CANARY = "sk-Canary-0123456789"
@@ -89,6 +89,22 @@ def test_models_are_listed_with_what_they_cost_and_whether_they_can_be_used(clie
     assert "/no/such/file" in found["filed"]["problem"]
     assert "/no/such/codex is not installed" in found["codex"]["problem"]
     assert CANARY not in reply.body.decode()
+
+
+def test_a_problem_that_is_mended_is_gone_when_one_looks_again(client, config, tmp_path):
+    key = tmp_path / "key"
+    edit(config / "models.yml", "/no/such/file", str(key), "in place")
+
+    def find_problem() -> str:
+        models = {one["name"]: one["problem"] for one in client.get("/api/models")["models"]}
+        return models["filed"]
+
+    until(lambda: str(key) in find_problem())
+    key.touch(0o600)
+    key.write_text("sk-of-somebody")
+    with Beats() as beats:
+        until(lambda: not find_problem())
+    assert beats.seconds < 5
 
 
 def test_usage_windows_of_a_program_are_shown_with_its_models_and_told_when_they_change(
