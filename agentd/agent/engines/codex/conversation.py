@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 import msgspec
+from msgspec import structs
 
 from agentd import __version__
 from agentd.agent.engine import (
@@ -65,6 +66,8 @@ class CodexConversation:
         self._starting_servers = {server.name for server in mcp_servers}
         self._waiting_prompt = ""
         self._assignment = assignment
+        # Codex would refuse its own edits in a folder that a symbolic link leads to.
+        bounds = structs.replace(bounds, folder=bounds.resolve(bounds.folder))
         self._bounds = bounds
         self._state = CodexState.parse(assignment.engine_state)
         self._digest = digest_instructions(assignment.instructions)
@@ -158,8 +161,13 @@ class CodexConversation:
             yield self._peer.request("thread/start", self._build_thread_settings())
 
     def _build_thread_settings(self) -> Mapping[str, object]:
+        """Return the settings of a thread, but for its folder, which each turn names.
+
+        What ``thread/start`` is given as the folder to write to, Codex enters into the person's
+        settings as one that they trust: from then on it would start the MCP servers of the folder's
+        ``.codex`` and run the commands that its rules allow, all without a question.
+        """
         terms = {
-            "cwd": self._bounds.folder,
             "approvalPolicy": POLICY,
             "approvalsReviewer": "user",
             "sandbox": SANDBOX,
@@ -211,6 +219,7 @@ class CodexConversation:
         ]
         given: dict[str, object] = {
             "threadId": self._events.thread,
+            "cwd": self._bounds.folder,
             "input": [{"type": "text", "text": prompt, "text_elements": []}, *images],
         }
         if self._assignment.effort:

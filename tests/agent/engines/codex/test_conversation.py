@@ -116,13 +116,14 @@ def test_a_command_is_asked_run_and_reported_with_the_replies_around_it() -> Non
 
 
 def test_codex_is_reported_to_ask_before_everything() -> None:
-    [terms] = read_sent_params(
-        replay(make_conversation(), read_received_lines("codex-command")), "thread/start"
-    )
+    steps = replay(make_conversation(), read_received_lines("codex-command"))
+    [terms] = read_sent_params(steps, "thread/start")
     assert terms["approvalPolicy"] == "untrusted"
     assert terms["approvalsReviewer"] == "user"
     assert terms["sandbox"] == "workspace-write"
-    assert terms["cwd"] == WORKSPACE
+    assert "cwd" not in terms, "Codex would enter it into the person's settings as trusted"
+    [turn] = read_sent_params(steps, "turn/start")
+    assert turn["cwd"] == WORKSPACE
 
 
 def test_model_effort_and_instructions_are_handed_over() -> None:
