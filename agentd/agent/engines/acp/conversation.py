@@ -141,7 +141,8 @@ class AcpConversation:
             case RpcNotification(method="session/update", params=params):
                 yield from self._on_update(params)
             case RpcNotification(method="_agentd/usage", params=params) if self._prompting:
-                self._calls.add_call(params, self._session)
+                if used := self._calls.add_call(params, self._session):
+                    yield used
             case RpcNotification(method="$/cancel_request", params=params):
                 yield from self._questions.on_cancelled(params)
             case RpcResult(method=method, value=value):
@@ -194,7 +195,7 @@ class AcpConversation:
         yield from self._events.flush_tools()
         if not reply and (used != NO_USAGE or cost):
             yield UsageReported(used, cost)
-        if self._session and cost:
+        if self._session and self._meter.known:
             yield self._save_state()
         yield from self._last
 

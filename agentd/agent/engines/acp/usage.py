@@ -2,6 +2,7 @@
 
 from decimal import Decimal
 
+from agentd.agent.engine import UsageReported
 from agentd.agent.engines.external.common import parse_usd
 from agentd.agent.engines.external.json_rpc import get_path, get_text, iter_list
 from agentd.llm.price import MAX_TOKENS, NO_USAGE, Usage
@@ -60,28 +61,42 @@ class CallMeter:
     """
 
     def __init__(self) -> None:
-        self._calls: dict[str, Usage] = {}
-        self._elsewhere: dict[str, Decimal] = {}
+        self._known: set[str] = set()
+        self._elsewhere = Decimal(0)
+        """USD of the calls in other sessions than the turn's own."""
+        self._reported = Decimal(0)
+        """USD of all calls."""
 
-    def add_call(self, params: object, session: str) -> None:
-        """Add a call that was told of; ``session`` is the turn's own."""
+    def add_call(self, params: object, session: str) -> UsageReported | None:
+        """Return what a call used, the first time it is told; ``session`` is the turn's own.
+
+        It is reported at once, so that a budget is noticed in the middle of a turn.
+        """
         call = get_text(params, "id")
+        if call in self._known:
+            return None
+        self._known.add(call)
+        cost = parse_usd(get_path(params, "cost")) or Decimal(0)
+        self._reported += cost
+        if get_text(params, "sessionId") != session:
+            self._elsewhere += cost
         tokens = get_path(params, "tokens")
-        self._calls[call] = Usage(
+        used = Usage(
             input=_count(tokens, "input"),
             cache_read=_count(get_path(tokens, "cache"), "read"),
             cache_write=_count(get_path(tokens, "cache"), "write"),
             output=_count(tokens, "output"),
             reasoning=_count(tokens, "reasoning"),
         )
-        if get_text(params, "sessionId") != session:
-            self._elsewhere[call] = parse_usd(get_path(params, "cost")) or Decimal(0)
+        return UsageReported(used, cost or None)
 
     def complete(self, used: Usage, cost: Decimal | None) -> tuple[Usage, Decimal | None]:
-        """Return a turn's usage and cost, which the program told without what is known here."""
+        """Return what of a turn's usage and cost, as the program told them, is not reported yet."""
+        if not self._known:
+            return used, cost
         if cost is not None:
-            cost += sum(self._elsewhere.values(), Decimal(0))
-        return sum(self._calls.values(), NO_USAGE) if self._calls else used, cost
+            cost = max(cost + self._elsewhere - self._reported, Decimal(0))
+        return NO_USAGE, cost
 
 
 def _parse_usd(cost: object) -> Decimal | None:

@@ -96,6 +96,7 @@ class ClaudeEvents:
             use = get_text(block, "tool_use_id")
             if use in self._tools:
                 yield from self.flush_reply()
+                yield from self._report_usage()
                 self._done.add(use)
                 yield self._finish_tool(use, block, given)
 
@@ -149,6 +150,11 @@ class ClaudeEvents:
         if "".join(self._held).strip() != text:
             yield from self.flush_reply()
             self._held = [text]
+
+    def _report_usage(self) -> Iterator[Step]:
+        """Report what calls without a reply used, so that a budget is noticed within the turn."""
+        if self._priced and (usage := self._ledger.take_new()) != NO_USAGE:
+            yield UsageReported(usage)
 
     def _hold_reply(self, number: str, piece: str) -> Iterator[Step]:
         if number != self._held_of:

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agentd.agent.engine import UsageReported
 from agentd.agent.engines.acp.usage import CallMeter, CostMeter, read_usage
 from agentd.llm.price import NO_USAGE, Usage
 
@@ -144,20 +145,28 @@ def make_call(name: str, session: str, cost: object = 0.5, **tokens: object) -> 
     return {"id": name, "sessionId": session, "cost": cost, "tokens": tokens}
 
 
-def test_each_call_is_counted_once_and_what_it_cost_where_it_is_in_no_report() -> None:
+def test_each_call_is_reported_once_and_not_again_at_the_end() -> None:
     meter = CallMeter()
     last = Usage(input=7)
-    assert meter.complete(last, Decimal(1)) == (last, Decimal(1))
+    assert meter.complete(last, Decimal(1)) == (last, Decimal(1)), "where no plugin tells of calls"
     cache = {"read": 3, "write": 4}
-    for _ in range(2):
-        meter.add_call(make_call("1", "s", input=1, output=2, reasoning=5, cache=cache), "s")
-    meter.add_call(make_call("2", "child", 0.25, input=10, output=20), "s")
-    used = Usage(input=11, output=22, reasoning=5, cache_read=3, cache_write=4)
-    assert meter.complete(last, Decimal(1)) == (used, Decimal("1.25"))
-    assert meter.complete(last, None) == (used, None)
+    one = make_call("1", "s", input=1, output=2, reasoning=5, cache=cache)
+    used = Usage(input=1, output=2, reasoning=5, cache_read=3, cache_write=4)
+    assert meter.add_call(one, "s") == UsageReported(used, Decimal("0.5"))
+    assert meter.add_call(one, "s") is None
+    child = make_call("2", "child", 0.25, input=10, output=20)
+    assert meter.add_call(child, "s") == UsageReported(Usage(input=10, output=20), Decimal("0.25"))
+    assert meter.complete(last, Decimal(1)) == (NO_USAGE, Decimal("0.5")), "the report has no child"
+    assert meter.complete(last, Decimal("0.4")) == (NO_USAGE, Decimal(0))
+    assert meter.complete(last, None) == (NO_USAGE, None)
 
 
-@given(st.recursive(st.none() | st.integers() | st.text(), st.lists, max_leaves=5))
+def test_a_call_that_cost_nothing_by_opencode_is_left_to_the_prices_of_the_model() -> None:
+    used = CallMeter().add_call(make_call("1", "s", 0, input=1), "s")
+    assert used == UsageReported(Usage(input=1), None)
+
+
+@given(st.recursive(st.none() | st.booleans() | st.text(), st.lists, max_leaves=5))
 def test_a_call_that_cannot_be_read_counts_nothing(odd: object) -> None:
     meter = CallMeter()
     meter.add_call(odd, "s")

@@ -25,6 +25,7 @@ BEHAVIOURS: Mapping[str, str] = {
     "crash": "a program that dies fails its turn, and the next prompt is carried out",
     "rate_limit": "a supplier's limit puts the prompt back into the queue until it ends",
     "cost": "tokens and cost are booked to the digit",
+    "budget": "a run of a schedule that has cost its budget does nothing more",
     "model": "a prompt can name its model",
     "mode": "a chat can begin in a mode of the program: it plans, and the model knows",
     "system_prompt": "a chat's system prompt reaches the model",

@@ -433,6 +433,30 @@ def test_cost(site: Site) -> None:
     assert Decimal(str(site.caller.client.status(chat)["totalCost"])) == 2 * Decimal("0.00415")
 
 
+def test_budget(site: Site) -> None:
+    """Also where the model says nothing meanwhile; what it has called by then it may still do."""
+    run = Answer((site.run_shell("echo again >> made.txt"),), usage=Tokens(input=20_000))
+    site.supplier.script(*[run] * 9, Say("It is made."))
+    client = site.caller.client
+    wish = {"name": "often", "cron": "0 3 * * 1", "prompt": "Make it.", "model": site.engine}
+    assert client.post("/api/schedules", {**wish, "budget": 0.1}).status == 201
+    assert client.post("/api/schedules/often/run", None).status == 201
+
+    def find_end() -> dict[str, Any] | None:
+        [found] = client.get("/api/schedules/often/runs").json()["runs"]
+        if found["chatId"]:
+            for asked in site.caller.look(found["chatId"])["approvals"]:
+                answer = f"/api/chat/{found['chatId']}/approvals/{asked['id']}"
+                assert client.post(answer, {"decision": "allow"}).status == 200
+        return None if found["state"] in ("queued", "running") else found
+
+    ended: dict[str, Any] = until(find_end, PATIENCE)
+    assert client.delete("/api/schedules/often").status == 204
+    assert ended["state"] == "failed" and "its limit is 0.1 USD" in ended["note"], ended
+    assert 0.1 <= ended["cost"] < 0.2
+    assert len((site.workspace / "made.txt").read_text().splitlines()) <= 2
+
+
 def test_model(site: Site) -> None:
     chat = site.create_chat("One.", Say("First."))
     site.finish(chat)
