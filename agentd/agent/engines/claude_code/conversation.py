@@ -15,6 +15,7 @@ from agentd.agent.engine import (
     TurnRequest,
     UsageWindowsReported,
 )
+from agentd.agent.engines.claude_code.background import BackgroundAgents
 from agentd.agent.engines.claude_code.events import ClaudeEvents
 from agentd.agent.engines.claude_code.launch import ClaudeState, fits_argument, without_session
 from agentd.agent.engines.claude_code.questions import ClaudeQuestions, build_control_request
@@ -77,6 +78,7 @@ class ClaudeConversation:
         self._session = ""
         self._events = ClaudeEvents(bounds, priced=assignment.priced)
         self._questions = ClaudeQuestions(bounds.follow_mode(assignment.mode))
+        self._agents = BackgroundAgents()
         self._halves = HalfCharacterDecoder()
         self._spent_before = Decimal(0)
         """USD that the session had cost before this turn, since a resumed one keeps counting."""
@@ -193,6 +195,8 @@ class ClaudeConversation:
                 yield from self._save_session(given)
                 if self._servers.has_failed(given):
                     yield build_control_request(_GET_SERVERS, "mcp_status")
+            case "background_tasks_changed":
+                self._agents.on_changed(given)
             case "api_retry" if get_text(given, "error") == "authentication_failed":
                 # Claude Code would retry ten times, for minutes, with the same refused key.
                 yield from self._events.finish(None)
@@ -258,10 +262,15 @@ class ClaudeConversation:
         if not well and self._is_lost():
             yield from self._restart()
             return
+        self._events.on_result(given)
         reply = get_text(given, "result") if well else ""
         value = get_path(given, "structured_output")
         if well and value is not None and self._assignment.output_schema:
             yield from self._events.hold_output(msgspec.json.encode(value).decode())
+        ends = self._agents.ends_turn(given, well=well, prompted=self._prompted)
+        if not ends and not self._stopping:
+            yield from self._events.flush_reply()
+            return
         yield from self._events.finish(read_turn_cost(given, self._spent_before), reply)
         if not well and not self._stopping:
             yield self._explain_failure(given)

@@ -116,6 +116,10 @@ class ClaudeEvents:
                 if not parent:
                     yield from _read_delta(get_path(given, "event", "delta"))
 
+    def on_result(self, given: object) -> None:
+        """Count what the calls until a result used."""
+        self._ledger.add_result(given)
+
     def flush_reply(self, cost: Decimal | None = _LATER) -> Iterator[Step]:
         """Report the reply that is held back, if there is one."""
         text, self._held = "".join(self._held), []

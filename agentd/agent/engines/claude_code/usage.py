@@ -24,11 +24,25 @@ _WINDOWS: Mapping[str, str] = {
 """The names of usage windows by those of Claude Code."""
 
 
+_RESULT_NAMES: Mapping[str, str] = {
+    "input_tokens": "inputTokens",
+    "cache_read_input_tokens": "cacheReadInputTokens",
+    "cache_creation_input_tokens": "cacheCreationInputTokens",
+    "output_tokens": "outputTokens",
+}
+"""The names of counts in a result by those of a message."""
+
+
 class CallUsage:
-    """The usage of all calls; Claude Code repeats a call's growing usage with each block."""
+    """The usage of all calls; Claude Code repeats a call's growing usage with each block.
+
+    Of the calls of subagents it only says how they began: the whole is in the next result.
+    """
 
     def __init__(self) -> None:
         self._calls: dict[str, Usage] = {}
+        self._told = NO_USAGE
+        """What the results say; its output and what it wrote to the cache are not split up."""
         self._booked = NO_USAGE
 
     def add_report(self, call: str, report: object) -> None:
@@ -38,9 +52,22 @@ class CallUsage:
             known = self._calls.get(call, NO_USAGE)
             self._calls[call] = _combine_each(max, known, usage)
 
+    def add_result(self, result: object) -> None:
+        """Add what a result tells of all calls since the result before it."""
+        models = get_path(result, "model_usage_since_last_result")
+        for used in models.values() if isinstance(models, dict) else ():
+            names = {name: get_path(used, theirs) for name, theirs in _RESULT_NAMES.items()}
+            self._told += parse_anthropic_usage(names)
+
     def take_new(self) -> Usage:
         """Return the usage not yet recorded, and count it as recorded."""
-        total = sum(self._calls.values(), NO_USAGE)
+        reported = sum(self._calls.values(), NO_USAGE)
+        told = structs.replace(
+            self._told,
+            cache_write=self._told.cache_write - reported.cache_write_1h,
+            output=self._told.output - reported.reasoning,
+        )
+        total = _combine_each(max, _combine_each(max, reported, told), self._booked)
         new, self._booked = _combine_each(int.__sub__, total, self._booked), total
         return new
 
