@@ -15,7 +15,7 @@ class BackgroundAgents:
 
     def __init__(self) -> None:
         self._running = 0
-        self._answered = False
+        self.answered = False
         """True once the prompt has had its result."""
 
     def on_changed(self, given: object) -> None:
@@ -29,9 +29,9 @@ class BackgroundAgents:
         ``prompted``: the prompt was sent; a result that is about a task may still come before its
         own.
         """
-        if get_text(result, "origin", "kind") == "task-notification" and not self._answered:
+        if get_text(result, "origin", "kind") == "task-notification" and not self.answered:
             waits = get_path(result, "queued_turn_count")
             if not prompted or waits or not get_path(result, "num_turns"):
                 return False
-        self._answered = True
+        self.answered = True
         return not (well and self._running)

@@ -34,6 +34,7 @@ from agentd.agent.engines.external.common import (
     render_note,
 )
 from agentd.agent.engines.external.conversation import (
+    AwaitLateOutput,
     ProgramLaunch,
     RestartProgram,
     SendLine,
@@ -143,6 +144,8 @@ class ClaudeConversation:
         number = get_text(given, "response", "request_id")
         if number == _GET_SERVERS:
             yield from self._servers.report(get_path(given, "response", "response"))
+        if number == _INTERRUPT and self._agents.answered:
+            yield AwaitLateOutput(_LATE)  # of agents in the background only, there is no result
         if self._prompted or self._stopping:
             return
         if number == _INITIALIZE and self._resumes:
@@ -267,11 +270,13 @@ class ClaudeConversation:
         value = get_path(given, "structured_output")
         if well and value is not None and self._assignment.output_schema:
             yield from self._events.hold_output(msgspec.json.encode(value).decode())
+        cost = read_turn_cost(given, self._spent_before)
         ends = self._agents.ends_turn(given, well=well, prompted=self._prompted)
         if not ends and not self._stopping:
-            yield from self._events.flush_reply()
+            yield from self._events.report_result(cost, reply)
+            self._spent_before += cost or 0
             return
-        yield from self._events.finish(read_turn_cost(given, self._spent_before), reply)
+        yield from self._events.finish(cost, reply)
         if not well and not self._stopping:
             yield self._explain_failure(given)
         yield from self._end()
@@ -314,6 +319,9 @@ _HANDLERS: Mapping[str, _Handler] = {
     "system": ClaudeConversation._on_system,
     "user": ClaudeConversation._on_user,
 }
+
+_LATE = 1.0
+"""Seconds to wait for a result after a stop, once the prompt had its own."""
 
 _LONGEST_PAUSE = 31_536_000_000
 """Milliseconds; anything beyond is invalid."""

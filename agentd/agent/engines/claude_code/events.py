@@ -127,8 +127,11 @@ class ClaudeEvents:
             self.replied = True
             yield ReplyCompleted(text, self._ledger.take_new(), None if self._priced else cost)
 
-    def finish(self, cost: Decimal | None, fallback: str = "") -> Iterator[Step]:
-        """Report the end of the turn and its cost; ``fallback`` is its reply if there was none."""
+    def report_result(self, cost: Decimal | None, fallback: str = "") -> Iterator[Step]:
+        """Report the reply that a result ends, or what was used without one, at its cost.
+
+        ``fallback`` is the reply if there was none.
+        """
         if fallback.strip() and not self.replied and not self._held:
             self._held = [fallback]
         cost = None if self._priced else cost
@@ -137,6 +140,10 @@ class ClaudeEvents:
         yield from events
         if not events and (usage != NO_USAGE or cost):
             yield UsageReported(usage, cost)
+
+    def finish(self, cost: Decimal | None, fallback: str = "") -> Iterator[Step]:
+        """Report the end of the turn like a result, and the tools that are still running."""
+        yield from self.report_result(cost, fallback)
         yield from (
             ToolUsed(
                 *tool,
