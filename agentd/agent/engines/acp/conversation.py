@@ -141,8 +141,7 @@ class AcpConversation:
             case RpcNotification(method="session/update", params=params):
                 yield from self._on_update(params)
             case RpcNotification(method="_agentd/usage", params=params) if self._prompting:
-                if used := self._calls.add_call(params, self._session):
-                    yield used
+                yield from self._calls.add_call(params, self._session)
             case RpcNotification(method="$/cancel_request", params=params):
                 yield from self._questions.on_cancelled(params)
             case RpcResult(method=method, value=value):

@@ -1,5 +1,6 @@
 """The usage and cost of a turn with an ACP agent, counted exactly once."""
 
+from collections.abc import Iterator
 from decimal import Decimal
 
 from agentd.agent.engine import UsageReported
@@ -67,14 +68,14 @@ class CallMeter:
         self._reported = Decimal(0)
         """USD of all calls."""
 
-    def add_call(self, params: object, session: str) -> UsageReported | None:
-        """Return what a call used, the first time it is told; ``session`` is the turn's own.
+    def add_call(self, params: object, session: str) -> Iterator[UsageReported]:
+        """Report what a call used, the first time it is told; ``session`` is the turn's own.
 
-        It is reported at once, so that a budget is noticed in the middle of a turn.
+        That is at once, so that a budget is noticed in the middle of a turn.
         """
         call = get_text(params, "id")
         if call in self._known:
-            return None
+            return
         self._known.add(call)
         cost = parse_usd(get_path(params, "cost")) or Decimal(0)
         self._reported += cost
@@ -88,7 +89,7 @@ class CallMeter:
             output=_count(tokens, "output"),
             reasoning=_count(tokens, "reasoning"),
         )
-        return UsageReported(used, cost or None)
+        yield UsageReported(used, cost or None)
 
     def complete(self, used: Usage, cost: Decimal | None) -> tuple[Usage, Decimal | None]:
         """Return what of a turn's usage and cost, as the program told them, is not reported yet."""

@@ -62,7 +62,7 @@ class CodexConversation:
         bounds: WorkspaceBounds,
         mcp_servers: Sequence[ReadyServer] = (),
     ) -> None:
-        self._mcp_servers = mcp_servers
+        self._thread_settings = _build_thread_settings(assignment, mcp_servers)
         self._starting_servers = {server.name for server in mcp_servers}
         self._waiting_prompt = ""
         self._assignment = assignment
@@ -156,26 +156,9 @@ class CodexConversation:
         yield self._peer.notify("initialized")
         if self._state.thread:
             resumed = {"threadId": self._state.thread, "excludeTurns": True}
-            yield self._peer.request("thread/resume", {**resumed, **self._build_thread_settings()})
+            yield self._peer.request("thread/resume", {**resumed, **self._thread_settings})
         else:
-            yield self._peer.request("thread/start", self._build_thread_settings())
-
-    def _build_thread_settings(self) -> Mapping[str, object]:
-        """Return the settings of a thread, but for its folder, which each turn names.
-
-        What ``thread/start`` is given as the folder to write to, Codex enters into the person's
-        settings as one that they trust: from then on it would start the MCP servers of the folder's
-        ``.codex`` and run the commands that its rules allow, all without a question.
-        """
-        terms = {
-            "approvalPolicy": POLICY,
-            "approvalsReviewer": "user",
-            "sandbox": SANDBOX,
-            "developerInstructions": self._assignment.instructions,
-            "model": self._assignment.model,
-            "config": render_for_codex(self._mcp_servers),
-        }
-        return {name: value for name, value in terms.items() if value}
+            yield self._peer.request("thread/start", self._thread_settings)
 
     def _on_thread_started(self, value: object) -> Iterator[Step]:
         self._events.usage.set_baseline(get_text(value, "thread", "id"))
@@ -262,7 +245,7 @@ class CodexConversation:
         match refusal.method:
             case "thread/resume":
                 yield ToolUsed("codex", f"resume {self._state.thread}", LOST, ok=False)
-                yield self._peer.request("thread/start", self._build_thread_settings())
+                yield self._peer.request("thread/start", self._thread_settings)
             case "turn/interrupt" | "turn/steer":
                 return  # the turn is over already: its end is on the way
             case _:
@@ -314,6 +297,26 @@ class CodexConversation:
         if name == "contextWindowExceeded":
             return TurnFailed(TOO_LONG)
         return TurnFailed(f"Codex: {message or 'the turn failed without a reason'}")
+
+
+def _build_thread_settings(
+    assignment: TurnRequest, servers: Sequence[ReadyServer]
+) -> Mapping[str, object]:
+    """Return the settings of a thread, but for its folder, which each turn names.
+
+    What ``thread/start`` is given as the folder to write to, Codex enters into the person's
+    settings as one that they trust: from then on it would start the MCP servers of the folder's
+    ``.codex`` and run the commands that its rules allow, all without a question.
+    """
+    terms = {
+        "approvalPolicy": POLICY,
+        "approvalsReviewer": "user",
+        "sandbox": SANDBOX,
+        "developerInstructions": assignment.instructions,
+        "model": assignment.model,
+        "config": render_for_codex(servers),
+    }
+    return {name: value for name, value in terms.items() if value}
 
 
 def _read_kind(error: object) -> object:

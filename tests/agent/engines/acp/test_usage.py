@@ -152,10 +152,11 @@ def test_each_call_is_reported_once_and_not_again_at_the_end() -> None:
     cache = {"read": 3, "write": 4}
     one = make_call("1", "s", input=1, output=2, reasoning=5, cache=cache)
     used = Usage(input=1, output=2, reasoning=5, cache_read=3, cache_write=4)
-    assert meter.add_call(one, "s") == UsageReported(used, Decimal("0.5"))
-    assert meter.add_call(one, "s") is None
+    assert [*meter.add_call(one, "s")] == [UsageReported(used, Decimal("0.5"))]
+    assert [*meter.add_call(one, "s")] == []
     child = make_call("2", "child", 0.25, input=10, output=20)
-    assert meter.add_call(child, "s") == UsageReported(Usage(input=10, output=20), Decimal("0.25"))
+    below = UsageReported(Usage(input=10, output=20), Decimal("0.25"))
+    assert [*meter.add_call(child, "s")] == [below]
     assert meter.complete(last, Decimal(1)) == (NO_USAGE, Decimal("0.5")), "the report has no child"
     assert meter.complete(last, Decimal("0.4")) == (NO_USAGE, Decimal(0))
     assert meter.complete(last, None) == (NO_USAGE, None)
@@ -163,12 +164,12 @@ def test_each_call_is_reported_once_and_not_again_at_the_end() -> None:
 
 def test_a_call_that_cost_nothing_by_opencode_is_left_to_the_prices_of_the_model() -> None:
     used = CallMeter().add_call(make_call("1", "s", 0, input=1), "s")
-    assert used == UsageReported(Usage(input=1), None)
+    assert [*used] == [UsageReported(Usage(input=1), None)]
 
 
 @given(st.recursive(st.none() | st.booleans() | st.text(), st.lists, max_leaves=5))
 def test_a_call_that_cannot_be_read_counts_nothing(odd: object) -> None:
     meter = CallMeter()
-    meter.add_call(odd, "s")
-    meter.add_call({"id": "2", "sessionId": "s", "tokens": odd, "cost": odd}, "s")
+    for one in (odd, {"id": "2", "sessionId": "s", "tokens": odd, "cost": odd}):
+        assert all(used == UsageReported() for used in meter.add_call(one, "s"))
     assert meter.complete(NO_USAGE, Decimal(1)) == (NO_USAGE, Decimal(1))
