@@ -24,6 +24,8 @@ NO_FOLDER = "is not a folder; move it away, or name another"
 
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _WRITE = os.O_WRONLY | os.O_CLOEXEC
+_LEAST_PORTION = 16 * 1024
+"""Bytes that are asked for at once at least: a file may have grown since its size was read."""
 _WITHOUT_TMPFILE = {errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL}
 
 _WRONG_KIND = {
@@ -131,7 +133,7 @@ def read_document(
                 _refuse_shared_write(path, info)
             if private:
                 _refuse_shared_read(path, info)
-            data = _read_up_to(descriptor, limit + 1)
+            data = _read_up_to(descriptor, limit + 1, info.st_size)
         finally:
             os.close(descriptor)
     if len(data) > limit:
@@ -230,9 +232,14 @@ def _refuse_shared_read(path: str, info: os.stat_result) -> None:
         raise ConfigError([ConfigProblem(path, 0, what)])
 
 
-def _read_up_to(descriptor: int, size: int) -> bytes:
+def _read_up_to(descriptor: int, size: int, expected: int) -> bytes:
+    """Return at most ``size`` bytes, of about as many as are ``expected``.
+
+    Python makes a buffer of the bytes that it is to read at most, however few there are.
+    """
     parts = []
-    while size and (part := os.read(descriptor, size)):
+    portion = max(expected + 1, _LEAST_PORTION)
+    while size and (part := os.read(descriptor, min(size, portion))):
         parts.append(part)
         size -= len(part)
     return b"".join(parts)

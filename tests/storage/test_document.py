@@ -4,6 +4,7 @@ import errno
 import os
 import resource
 import stat
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,35 @@ def test_what_is_replaced_is_read_back_with_a_private_mode(path):
     assert found.stamp == document.get_stamp(path)
     assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
     assert os.listdir(os.path.dirname(path)) == ["thing.json"]
+
+
+@pytest.mark.parametrize("size", [0, 5, 100_000])
+def test_reading_takes_memory_for_the_file_not_for_the_largest_one_allowed(path, size):
+    document.replace_document(path, b"x" * size)
+    tracemalloc.start()
+    try:
+        found = document.read_document(path, 16 * 2**30)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert found is not None
+    assert found.data == b"x" * size
+    assert most < 100_000 + 2 * size
+
+
+def test_a_file_that_grows_while_it_is_read_is_read_to_its_end(path, monkeypatch):
+    document.replace_document(path, b"x" * 50_000)
+    read = os.read
+
+    def grow(descriptor: int, most: int) -> bytes:
+        with open(path, "ab") as file:
+            file.write(b"y" * 30_000 if os.stat(path).st_size < 100_000 else b"")
+        return read(descriptor, most)
+
+    monkeypatch.setattr(os, "read", grow)
+    found = document.read_document(path, 2**30)
+    assert found is not None
+    assert found.data == b"x" * 50_000 + b"y" * 60_000
 
 
 def test_a_file_that_does_not_exist_is_none(path):
