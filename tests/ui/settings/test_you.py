@@ -1,16 +1,16 @@
 """Settings, You: the look, the password, the codes for a phone."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from agentd.auth.password import hash_password
 from agentd.auth.roles import User
 from agentd.auth.user_store import UserFile
-from tests.support.daemon import CHEAP, WORD, Serving
-from tests.ui.support import Person, sign_in
+from tests.support.daemon import CHEAP, WORD, Serving, until
+from tests.ui.support import Person, hold_requests, sign_in
 
-from playwright.sync_api import Browser, expect  # isort: skip
+from playwright.sync_api import Browser, Page, expect  # isort: skip
 
 
 def test_settings_alone_are_the_first_page(ada: Person, site: Serving) -> None:
@@ -51,6 +51,32 @@ def test_the_look_is_the_same_on_all_devices_of_a_person(browser: Browser, ada: 
             page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
         expect(theirs.locator("html")).not_to_have_attribute("data-theme", re.compile(".*"))
         expect(root).not_to_have_attribute("data-theme", re.compile(".*"))
+
+
+def test_a_look_that_is_chosen_while_another_device_still_loads_arrives_there(
+    browser: Browser, ada: Person
+) -> None:
+    page = ada.open("/settings/you")
+    with other_device(browser, ada) as device:
+        theirs = device.context.new_page()
+        session = device.context.new_cdp_session(theirs)
+        heard: list[str] = []
+        session.on("Network.eventSourceMessageReceived", lambda one: heard.append(one["data"]))
+        session.send("Network.enable")
+        held = hold_requests(theirs, "**/api/start")
+        with theirs.expect_response("**/api/events**"), theirs.expect_request("**/api/start"):
+            theirs.goto(f"{device.url}/chats", wait_until="commit")
+        pump_until(theirs, lambda: held)
+        before = held[0].fetch()
+        page.get_by_role("button", name="Dark").click()
+        pump_until(theirs, lambda: any('"theme":"dark"' in one for one in heard))
+        held[0].fulfill(response=before)
+        expect(theirs.locator("html")).to_have_attribute("data-theme", "dark")
+
+
+def pump_until(page: Page, condition: Callable[[], object]) -> None:
+    """Let the page's events be told until this is true."""
+    until(lambda: (page.evaluate("1"), condition())[1])
 
 
 @contextmanager

@@ -5,7 +5,7 @@ import * as live from "../core/live.js";
 import { computed, detached, effect, signal } from "../core/signals.js";
 import { dayGroup } from "../core/time.js";
 import { loadChoices, takeChoices } from "./choices.js";
-import { loadMe, markSeenUpTo, pins, seen, takeMe } from "./me.js";
+import { loadMe, markSeenUpTo, pins, readWithMe, seen, takeMe } from "./me.js";
 
 /**
  * @typedef {import("../api.d.ts").ChatRow} Chat
@@ -60,7 +60,7 @@ function tellChanged(chatIds) {
 export async function loadChats() {
   if (loading.peek() !== "ready") loading.value = "loading";
   try {
-    await events.read(() => get("/api/start"), (start) => {
+    await readWithMe(() => events.read(() => get("/api/start"), (start) => {
       takeMe(start.me);
       takeChoices(start.models, start.skills);
       chats.value = new Map([...start.notable, ...start.chats.chats].map(entryOf));
@@ -69,7 +69,7 @@ export async function loadChats() {
       labels.value = start.labels.labels;
       loading.value = "ready";
       tellChanged(chats.peek().keys());
-    });
+    }));
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
     if (loading.peek() !== "ready") loading.value = error;

@@ -19,6 +19,7 @@ export const pins = signal(/** @type {readonly number[]} */ ([]));
 let saved = pins.peek();
 /** Changes of pins that are on their way, shown over those. @type {((pins: typeof saved) => typeof saved)[]} */
 let pinning = [];
+const events = live.follower();
 /** So many choices of a look are on their way: until they are answered, no look that is told replaces them. */
 let choosing = 0;
 /** @type {Record<string, number>} */
@@ -29,11 +30,19 @@ let timer;
 /** Read it again. */
 export async function loadMe() {
   try {
-    takeMe(await get("/api/me"));
+    await events.read(() => get("/api/me"), takeMe);
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
     seen.value ??= {};
   }
+}
+
+/**
+ * Read it together with other things; what of it changes meanwhile is taken up after that.
+ * @param {() => Promise<void>} read calls `takeMe`
+ */
+export function readWithMe(read) {
+  return events.read(read, () => {});
 }
 
 /**
@@ -63,7 +72,7 @@ function showPins() {
   pins.value = pinning.reduce((all, change) => change(all), saved);
 }
 
-live.on("meUpdate", (me) => {
+events.on("meUpdate", (me) => {
   const known = seen.peek();
   if (!known) return;
   const merged = { ...known };
