@@ -168,12 +168,8 @@ def test_while_it_waits_for_a_chat(
     assert answer.status == (401 if revoked else 200)
 
 
-@pytest.mark.parametrize("path", ["/api/keys", "/api/keys/phone/regenerate"])
-def test_while_it_waits_to_make_a_key(
-    daemon: Serving, monkeypatch: pytest.MonkeyPatch, path: str
-) -> None:
-    """Specification 5.3: whoever has a leaked key must not get another one with it."""
-    key, phone = daemon.new_key("lost"), daemon.new_key("phone")
+def note_waiting(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Return an event that is set once a request waits for the lock of the keys."""
     waits = threading.Event()
     lock = KeyFile._lock
 
@@ -182,6 +178,16 @@ def test_while_it_waits_to_make_a_key(
         return lock(self)
 
     monkeypatch.setattr(KeyFile, "_lock", note)
+    return waits
+
+
+@pytest.mark.parametrize("path", ["/api/keys", "/api/keys/phone/regenerate"])
+def test_while_it_waits_to_make_a_key(
+    daemon: Serving, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    """Specification 5.3: whoever has a leaked key must not get another one with it."""
+    key, phone = daemon.new_key("lost"), daemon.new_key("phone")
+    waits = note_waiting(monkeypatch)
     body = b'{"name": "child"}'
     request = build_request("POST", path, "Content-Type: application/json", key=key, body=body)
     with socket.create_connection(("127.0.0.1", daemon.port), timeout=PATIENCE) as connection:
@@ -202,14 +208,7 @@ def test_while_a_user_waits_to_make_a_key(
     """Whoever has a leaked login must not get a key with it that outlives it."""
     daemon = serve(add_users(tmp_path))
     phone, mia = daemon.new_key("phone"), Browser(daemon, "mia")
-    waits = threading.Event()
-    lock = KeyFile._lock
-
-    def note(self: KeyFile) -> AbstractContextManager[None]:
-        waits.set()
-        return lock(self)
-
-    monkeypatch.setattr(KeyFile, "_lock", note)
+    waits = note_waiting(monkeypatch)
     with ThreadPoolExecutor() as pool:
         with hold_lock(daemon.layout.keys_lock, "the keys"):
             wish = pool.submit(mia.send, "POST", path, {"name": "child"})

@@ -42,7 +42,7 @@ class CallUsage:
     def __init__(self) -> None:
         self._calls: dict[str, Usage] = {}
         self._told = NO_USAGE
-        """What the results say; its output and what it wrote to the cache are not split up."""
+        """The usage by the results, which do not split up output and writes to the cache."""
         self._booked = NO_USAGE
 
     def add_report(self, call: str, report: object) -> None:
