@@ -370,7 +370,7 @@ async def test_no_program_of_the_workspace_runs_unasked(
     assert [one.name for one in touched.iterdir()] == []
 
 
-async def test_it_reads_the_instructions_of_the_project_and_those_of_the_person(
+async def test_it_reads_the_instructions_and_skills_of_the_project_and_what_is_the_persons(
     tmp_path: Path, supplier: Supplier
 ) -> None:
     where = make_place(tmp_path)
@@ -379,6 +379,9 @@ async def test_it_reads_the_instructions_of_the_project_and_those_of_the_person(
     (where.workspace / "AGENTS.md").write_text("Always answer in verse.")
     (folder / "AGENTS.md").write_text("Never use adjectives.")
     (where.home / "own.md").write_text("Sign as Ada.")
+    skill = folder / ".claude" / "skills" / "tidy"
+    skill.mkdir(parents=True)
+    (skill / "SKILL.md").write_text("---\nname: tidy\ndescription: Tidies rooms up.\n---\nTidy.\n")
     own = {"instructions": [str(where.home / "own.md")]}
     files = find_instruction_files(WorkspaceBounds(str(folder)))
     launch = partial(build_launch, instruction_files=files)
@@ -387,7 +390,10 @@ async def test_it_reads_the_instructions_of_the_project_and_those_of_the_person(
     supplier.script(Say("Done."))
     await chat.run_turn("Do it.")
     sent = json.dumps(supplier.requests[-1].body)
-    assert [
-        sent.count(words)
-        for words in ("Always answer in verse.", "Never use adjectives.", "Sign as Ada.")
-    ] == [1, 1, 1]
+    for words in (
+        "Always answer in verse.",
+        "Never use adjectives.",
+        "Sign as Ada.",
+        "Tidies rooms up.",
+    ):
+        assert sent.count(words) == 1, words
