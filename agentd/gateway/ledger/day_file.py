@@ -3,7 +3,6 @@
 Everything here blocks.
 """
 
-import contextlib
 import logging
 import os
 import re
@@ -15,7 +14,7 @@ import msgspec
 from msgspec import Struct, field, structs
 
 from agentd.gateway.ledger.record import RequestRecord
-from agentd.storage.checksummed_json import ChecksumMismatch, decode_checksummed
+from agentd.storage.checksummed_json import ChecksumMismatch, decode_checksummed, has_valid_checksum
 from agentd.storage.document import explain_os_error
 
 log = logging.getLogger(__name__)
@@ -211,6 +210,4 @@ def repair_end(fd: int, path: str) -> int:
 
 
 def _is_valid(line: bytes) -> bool:
-    with contextlib.suppress(ChecksumMismatch):
-        return line.endswith(b"\n") and bool(decode_checksummed(line))
-    return False
+    return line.endswith(b"\n") and has_valid_checksum(line)
