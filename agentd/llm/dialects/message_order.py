@@ -23,6 +23,7 @@ from agentd.llm.conversation import (
     ToolCall,
     ToolResult,
 )
+from agentd.llm.dialects.openai_strict_mode import is_strict
 
 _ALLOWED = {
     "user": (TextPart, ImagePart, DocumentPart, ToolResult),
@@ -128,7 +129,7 @@ def encode_json_format(wanted: JsonFormat) -> dict[str, object]:
     """Encode a response format that has a schema for OpenAI; its name is shown to the model."""
     described = {"description": wanted.description} if wanted.description else {}
     named = {"name": wanted.name or "reply", **described}
-    return {**named, "schema": wanted.schema, "strict": wanted.strict}
+    return {**named, "schema": wanted.schema, "strict": is_strict(wanted)}
 
 
 def encode_arguments(call: ToolCall) -> Raw:

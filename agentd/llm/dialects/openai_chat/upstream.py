@@ -46,6 +46,7 @@ from agentd.llm.dialects.message_order import (
     normalize_messages,
     render_result,
 )
+from agentd.llm.dialects.openai_strict_mode import is_strict
 from agentd.llm.dialects.request_parsing import parse_image_url
 from agentd.llm.dialects.stream_reader import (
     Fields,
@@ -91,7 +92,7 @@ def encode_request(conversation: Conversation, model: str, *, stream: bool = Tru
                     "name": tool.name,
                     "description": describe_function(tool),
                     "parameters": tool.schema,
-                    **({"strict": True} if tool.strict else {}),
+                    **({"strict": True} if is_strict(tool) else {}),
                 },
             }
             for tool in conversation.tools

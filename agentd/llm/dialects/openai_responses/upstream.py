@@ -51,6 +51,7 @@ from agentd.llm.dialects.message_order import (
     render_result,
 )
 from agentd.llm.dialects.openai_chat.upstream import build_headers
+from agentd.llm.dialects.openai_strict_mode import is_strict
 from agentd.llm.dialects.stream_reader import (
     Fields,
     StreamReader,
@@ -145,7 +146,7 @@ def _encode_tool(tool: ToolDefinition) -> dict[str, object]:
             "name": tool.name,
             "description": tool.description,
             "parameters": tool.schema,
-            "strict": tool.strict,
+            "strict": is_strict(tool),
         }
     described = {"description": tool.description} if tool.description else {}
     shape: dict[str, object] = {"type": "text"}
