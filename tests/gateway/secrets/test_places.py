@@ -105,6 +105,22 @@ ANTHROPIC = [
             }
         ]
     },
+    {
+        "messages": [
+            {
+                "role": "user",
+                "content": [
+                    {"type": "document", "source": {"type": "content", "content": "{}"}},
+                    {
+                        "type": "search_result",
+                        "source": "https://example.org",
+                        "title": "{}",
+                        "content": [{"type": "text", "text": "{}"}],
+                    },
+                ],
+            }
+        ]
+    },
     {"tools": [{"name": "f", "input_schema": {"properties": {"x": {"description": "{}"}}}}]},
 ]
 RESPONSES = [

@@ -100,17 +100,32 @@ class _PlainText(StrictPart, frozen=True, tag="text"):
     media_type: Literal["text/plain"]
 
 
+class _Content(StrictPart, frozen=True, tag="content"):
+    """A document in pieces, as the caller wants them cited."""
+
+    content: str | list[_Text | _Image]
+
+
 class _Citations(StrictPart, frozen=True):
     enabled: bool = False
 
 
 class _Document(_Block, frozen=True, tag="document"):
-    """Plain text and PDFs are understood by everybody, and only Anthropic cites them."""
+    """Text, images and PDFs are understood by everybody, and only Anthropic cites them."""
 
-    source: _PlainText | _Base64 | _Url
+    source: _PlainText | _Content | _Base64 | _Url
     citations: _Citations | None = None
     title: str | None = None
     context: str | None = None
+
+
+class _SearchResult(_Block, frozen=True, tag="search_result"):
+    """A piece that the caller found in a search of its own; for others it is text."""
+
+    source: str
+    title: str
+    content: list[_Text]
+    citations: _Citations | None = None
 
 
 class _ToolUse(_Block, frozen=True, tag="tool_use"):
@@ -124,7 +139,7 @@ class _ToolUse(_Block, frozen=True, tag="tool_use"):
 
 class _ToolResult(_Block, frozen=True, tag="tool_result"):
     tool_use_id: str
-    content: "str | list[_Text | _Image | _Document] | None" = None
+    content: str | list[_Text | _Image | _Document | _SearchResult] | None = None
     is_error: bool | None = None
     toolset_name: None = None
 
@@ -139,7 +154,7 @@ class _Redacted(StrictPart, frozen=True, tag="redacted_thinking"):
 
 
 _ContentBlock: TypeAlias = (
-    _Text | _Image | _Document | _ToolUse | _ToolResult | _Thinking | _Redacted
+    _Text | _Image | _Document | _SearchResult | _ToolUse | _ToolResult | _Thinking | _Redacted
 )
 
 
@@ -312,7 +327,7 @@ def _parse_block(block: _ContentBlock) -> Iterator[MessagePart]:
             yield from _parse_content(block)
 
 
-def _parse_content(block: _Text | _Image | _Document) -> Iterator[ContentPart]:
+def _parse_content(block: _Text | _Image | _Document | _SearchResult) -> Iterator[ContentPart]:
     match block:
         case _Text(text=words):
             if words:
@@ -321,23 +336,35 @@ def _parse_content(block: _Text | _Image | _Document) -> Iterator[ContentPart]:
             yield parse_image_url(url)
         case _Image(source=_Base64(media_type=kind, data=data)):
             yield parse_image_url(f"data:{kind};base64,{data}")
-        case _Document(citations=_Citations(enabled=True)):
+        case _Document(citations=cited) | _SearchResult(citations=cited) if cited and cited.enabled:
             raise BadRequest("The model's supplier does not support citations")
-        case _Document(source=source):
-            yield from _parse_document(block, source)
+        case _Document():
+            yield from _parse_document(block)
+        case _SearchResult():
+            about = (block.title, block.source)
+            yield TextPart(join_paragraphs((*about, *_iter_texts(block.content))))
 
 
-def _parse_document(block: _Document, source: _PlainText | _Base64 | _Url) -> Iterator[ContentPart]:
+def _parse_document(block: _Document) -> Iterator[ContentPart]:
     title, context = block.title or "", block.context or ""
-    if isinstance(source, _PlainText):
-        yield TextPart(join_paragraphs((title, context, source.data)))
-        return
-    if context:
-        yield TextPart(context)
+    match block.source:
+        case _PlainText(data=text) | _Content(content=str(text)):
+            yield TextPart(join_paragraphs((title, context, text)))
+        case _Content(content=list(pieces)):
+            if about := join_paragraphs((title, context)):
+                yield TextPart(about)
+            for piece in pieces:
+                yield from _parse_content(piece)
+        case _Base64() | _Url() as source:
+            if context:
+                yield TextPart(context)
+            yield _parse_file(source, title)
+
+
+def _parse_file(source: _Base64 | _Url, title: str) -> ContentPart:
     if isinstance(source, _Url):
-        yield parse_document_url(source.url, title)
-    else:
-        yield parse_document_url(f"data:{source.media_type};base64,{source.data}", title)
+        return parse_document_url(source.url, title)
+    return parse_document_url(f"data:{source.media_type};base64,{source.data}", title)
 
 
 def _parse_tool(tool: _Tool) -> ToolDefinition:

@@ -209,6 +209,32 @@ def test_a_document_of_plain_text_is_text():
     assert parse_content(document) == (TextPart("Notes\n\nAll."),)
 
 
+def test_a_document_in_pieces_is_its_pieces_after_what_is_said_about_it():
+    about = {"title": "Notes", "context": "Of last year.", "citations": {"enabled": False}}
+    link = {"type": "url", "url": "https://example.org/a.png"}
+    pieces = [{"type": "text", "text": "One."}, {"type": "image", "source": link}]
+    document = {"type": "document", "source": {"type": "content", "content": pieces}}
+    image = ImagePart(url=link["url"])
+    assert parse_content(document) == (TextPart("One."), image)
+    told = TextPart("Notes\n\nOf last year.")
+    assert parse_content({**document, **about}) == (told, TextPart("One."), image)
+    document["source"] = {"type": "content", "content": "All."}
+    assert parse_content({**document, **about}) == (TextPart("Notes\n\nOf last year.\n\nAll."),)
+
+
+def test_what_the_caller_found_is_text_also_as_a_tools_result():
+    found = {
+        "type": "search_result",
+        "source": "https://example.org/a",
+        "title": "Notes",
+        "content": [{"type": "text", "text": "One."}, {"type": "text", "text": "Two."}],
+        "cache_control": MARK,
+    }
+    text = TextPart("Notes\n\nhttps://example.org/a\n\nOne.\n\nTwo.")
+    answer = {"type": "tool_result", "tool_use_id": "a", "content": [found, found]}
+    assert parse_content(answer, found) == (ToolResult("a", (text, text)), text)
+
+
 def test_what_is_said_about_a_document_stands_before_it():
     source = {"type": "url", "url": "https://example.org/a.pdf"}
     about = {"title": "Notes", "context": "Of last year."}
@@ -309,6 +335,22 @@ PLAIN = {"type": "text", "media_type": "text/plain", "data": "x"}
             ]
         },
         {"messages": [{"role": "user", "content": [{"type": "search_result"}]}]},
+        {
+            "messages": [
+                {
+                    "role": "user",
+                    "content": [
+                        {
+                            "type": "search_result",
+                            "source": "s",
+                            "title": "t",
+                            "content": [],
+                            "citations": {"enabled": True},
+                        }
+                    ],
+                }
+            ]
+        },
         {"messages": [{"role": "assistant", "content": [{"type": "server_tool_use"}]}]},
         {
             "messages": [
