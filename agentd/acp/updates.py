@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 from msgspec import Struct
 
 from agentd.acp.messages import AcpJson
+from agentd.agent.diff import split_lines
 from agentd.agent.plan import PLAN_TOOL
 
 Update: TypeAlias = dict[str, Any]
@@ -126,7 +127,7 @@ def make_title(tool: str, given: str) -> str:
 def parse_diff(diff: str) -> Iterator[DiffPart]:
     """Yield the parts of a unified diff; one that was cut short ends with its last whole part."""
     path, is_new = "", False
-    lines = iter(diff.splitlines())
+    lines = iter(split_lines(diff))
     for line in lines:
         if line.startswith("--- "):
             is_new, path = line == "--- /dev/null", _strip_side(line[4:], path)

@@ -23,13 +23,19 @@ def make_diff(path: str, before: str | None, after: str | None) -> str:
     """Return the diff of a file; None if it does not exist before, or after."""
     if before == after or len(before or "") + len(after or "") > MAX_COMPARED_BYTES:
         return ""
-    old, new = (before or "").splitlines(), (after or "").splitlines()
+    old, new = split_lines(before or ""), split_lines(after or "")
     lines = [
         "--- /dev/null" if before is None else f"--- a/{path.lstrip('/')}",
         "+++ /dev/null" if after is None else f"+++ b/{path.lstrip('/')}",
     ]
     hunks = [_render_hunk(old, new, group) for group in _group_changes(old, new)]
     return cut_diff("\n".join(chain(lines, *hunks))) if hunks else ""
+
+
+def split_lines(text: str) -> list[str]:
+    """Return the lines as editors count them: a form feed, or U+2028, ends none."""
+    lines = text.replace("\r\n", "\n").split("\n")
+    return lines if lines[-1] else lines[:-1]
 
 
 def cut_diff(diff: str) -> str:

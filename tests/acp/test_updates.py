@@ -11,7 +11,9 @@ from agentd.acp.permissions import make_question, read_decision
 from agentd.acp.updates import find_kind, make_plan, make_title, parse_diff
 from agentd.agent.diff import make_diff
 
-LINES = st.lists(st.sampled_from(["a", "b", "", "-- x", "++ y", "@@ -1 +1 @@", " c"]), max_size=12)
+LINES = st.lists(
+    st.sampled_from(["a", "\f", "", "-- x", "++ y", "@@ -1 +1 @@", " c\u2028d"]), max_size=12
+)
 
 
 @given(LINES, LINES)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from agentd.agent.diff import MAX_COMPARED_BYTES, MAX_DIFF, make_diff
 
-LINES = st.lists(st.sampled_from(["a", "b", "c", "d"]), max_size=40)
+LINES = st.lists(st.sampled_from(["a", "b", "\f", "c\u2028d"]), max_size=40)
 
 
 def rebuild(before: list[str], diff: str) -> list[str]:

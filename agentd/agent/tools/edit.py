@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from difflib import SequenceMatcher
 from heapq import nsmallest
 
+from agentd.agent.diff import split_lines
 from agentd.core.errors import BadRequest
 
 _MOST_COMPARED = 5000
@@ -59,9 +60,9 @@ def _list_line_numbers(text: str, old: str) -> str:
 
 def _describe_nearest(text: str, old: str) -> str:
     """Return the lines most like ``old``, numbered, or a note that there are none."""
-    wanted = [line.strip() for line in old.splitlines()]
+    wanted = [line.strip() for line in split_lines(old)]
     number = next((number for number, line in enumerate(wanted) if line), -1)
-    lines = text.splitlines()
+    lines = split_lines(text)
     if number < 0:
         return ""
     at = _find_nearest(lines[:_MOST_COMPARED], wanted[number])

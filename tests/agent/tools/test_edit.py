@@ -65,6 +65,12 @@ def test_the_nearest_lines_begin_where_the_wanted_text_would():
     assert "4: \n5: \n6: def cool(water):" in caught.value.message
 
 
+def test_the_nearest_lines_are_numbered_as_editors_do_with_form_feeds_before_them():
+    with pytest.raises(BadRequest) as caught:
+        replace_text(f"\f\n\u2028\n{SOURCE}", "def boil(watr):\n", "x")
+    assert "3: def boil(water):" in caught.value.message
+
+
 def test_line_ends_of_another_system_are_kept():
     assert replace_text("a\r\nb\r\nc\r\n", "a\nb", "x\ny\nz") == ("x\r\ny\r\nz\r\nc\r\n", 1)
     assert replace_text("a\r\nb", "b", "c") == ("a\r\nc", 1)

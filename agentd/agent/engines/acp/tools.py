@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import msgspec
 from msgspec import Struct, structs
 
-from agentd.agent.diff import cut_diff, make_diff
+from agentd.agent.diff import cut_diff, make_diff, split_lines
 from agentd.agent.engine import Question
 from agentd.agent.engines.external.common import (
     MAX_INPUT_LENGTH,
@@ -164,7 +164,7 @@ def _render_content(content: object) -> Iterator[str]:
 
 
 def _render_diff(before: str, after: str) -> str:
-    old, new = before.splitlines(), after.splitlines()
+    old, new = split_lines(before), split_lines(after)
     if len(old) + len(new) > _MOST_LINES:
         return f"{len(old):,} lines became {len(new):,}."
     return "\n".join(list(difflib.unified_diff(old, new, lineterm="", n=2))[2:])
