@@ -10,9 +10,10 @@ from math import isfinite
 from typing import Annotated, Any, TypeAlias
 
 import msgspec
-from msgspec import Meta, Raw, Struct
+from msgspec import Meta, Raw, Struct, structs
 
 from agentd.core.errors import BadRequest
+from agentd.llm.conversation import Conversation
 from agentd.llm.dialects.request_parsing import decode_raw_fields
 
 ParameterName: TypeAlias = Annotated[str, Meta(max_length=200)]
@@ -51,6 +52,16 @@ _PROTECTED: Mapping[str, str] = {
     ),
 }
 """Why parameters cannot be changed, by their names with underscores."""
+
+_SAMPLING = ("temperature", "top_p", "top_k", "seed", "stop_sequences")
+_TRANSLATED: Mapping[str, str] = {
+    **{name: name for name in _SAMPLING},
+    **{f"generation_config.{name}": name for name in _SAMPLING},
+    "stop": "stop_sequences",
+    "verbosity": "verbosity",
+    "text.verbosity": "verbosity",
+}
+"""The fields of a conversation, by the names that suppliers have for them, with underscores."""
 
 
 class ParameterChanges(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -94,6 +105,22 @@ def apply_parameters(body: bytes, changes: Iterable[ParameterChanges]) -> bytes:
     return msgspec.json.encode(fields)
 
 
+def leave_out_changed(
+    conversation: Conversation, changes: Iterable[ParameterChanges]
+) -> Conversation:
+    """Return a conversation without the caller's values of parameters that are removed or set.
+
+    So the supplier's dialect need not be able to express them: it may have no ``top_k``, or no
+    temperature beside thinking. To be called before a request is translated.
+    """
+    names = {_write_plain(name) for one in changes for name in (*one.remove, *one.set)}
+    fields = {_TRANSLATED[name] for name in names & _TRANSLATED.keys()}
+    if not fields:
+        return conversation
+    usual = Conversation(messages=())
+    return structs.replace(conversation, **{name: getattr(usual, name) for name in fields})
+
+
 def validate_parameters(changes: ParameterChanges) -> Iterator[tuple[tuple[str | int, ...], str]]:
     """Yield the problems of changes of parameters, each with its place."""
     if len(changes.set) + len(changes.default) + len(changes.remove) > MAX_CHANGES:
@@ -116,7 +143,7 @@ def validate_parameters(changes: ParameterChanges) -> Iterator[tuple[tuple[str |
 def _explain_refused_name(name: str) -> str:
     if not _PATH.fullmatch(name):
         return "is not a parameter; expected a name such as temperature or reasoning.effort"
-    plain = _CAPITAL.sub(r"_\1", name).lower()
+    plain = _write_plain(name)
     if plain == "generation_config":
         return "is not a parameter; name one within it, such as generationConfig.temperature"
     place = plain if plain in _PROTECTED else plain.partition(".")[0]
@@ -180,10 +207,15 @@ def _find_name(fields: Mapping[str, Any], name: str) -> str:
     """Return the spelling that the request has: Gemini takes both ``topP`` and ``top_p``."""
     if name in fields:
         return name
-    plain = _CAPITAL.sub(r"_\1", name).lower()
+    plain = _write_plain(name)
     first, *rest = plain.split("_")
     camel = first + "".join(map(str.capitalize, rest))
     return next((one for one in (plain, camel) if one in fields), name)
+
+
+def _write_plain(name: str) -> str:
+    """Return a name with underscores: ``generation_config.top_k`` for Gemini's spelling."""
+    return _CAPITAL.sub(r"_\1", name).lower()
 
 
 def _decode_object(value: Any) -> dict[str, Any] | None:

@@ -8,7 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentd.core.errors import BadRequest
-from agentd.llm.parameters import ParameterChanges, apply_parameters, validate_parameters
+from agentd.llm.conversation import Conversation
+from agentd.llm.parameters import (
+    ParameterChanges,
+    apply_parameters,
+    leave_out_changed,
+    validate_parameters,
+)
 
 BODY = {"model": "m", "temperature": 1, "user": None, "reasoning": {"effort": "high", "x": [1.50]}}
 
@@ -138,3 +144,23 @@ def test_a_parameter_is_named_once():
     ]
     assert list_problems(set={"a": 1}, remove=("a",))
     assert list_problems(remove=tuple(f"p{number}" for number in range(101)))
+
+
+@pytest.mark.parametrize(
+    ("changes", "fields"),
+    [
+        (ParameterChanges(remove=("top_k", "generationConfig.seed")), ("top_k", "seed")),
+        (ParameterChanges(set={"temperature": 1}), ("temperature",)),
+        (ParameterChanges(remove=("stop", "text.verbosity")), ("stop_sequences", "verbosity")),
+        (ParameterChanges(default={"temperature": 1}), ()),
+        (ParameterChanges(remove=("options.temperature", "reasoning.top_p", "user")), ()),
+    ],
+    ids=str,
+)
+def test_what_is_removed_or_set_is_left_out_before_a_request_is_translated(changes, fields):
+    given = {"temperature": 0.7, "top_p": 0.5, "top_k": 64, "seed": 1, "verbosity": "low"}
+    asked = Conversation(messages=(), system="Be brief.", stop_sequences=("x",), **given)
+    left = leave_out_changed(asked, [ParameterChanges(), changes])
+    usual = Conversation(messages=(), system="Be brief.")
+    for name in (*given, "stop_sequences", "system"):
+        assert getattr(left, name) == getattr(usual if name in fields else asked, name)

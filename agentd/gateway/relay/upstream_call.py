@@ -27,7 +27,7 @@ from agentd.llm.dialects.stream_reader import decode_json
 from agentd.llm.dialects.supplier_errors import parse_error
 from agentd.llm.dialects.tool_names import OwnNamesReader, fit_tool_names, restore_tool_names
 from agentd.llm.endpoint import ChannelDialect
-from agentd.llm.parameters import apply_parameters
+from agentd.llm.parameters import apply_parameters, leave_out_changed
 from agentd.llm.price import Usage
 from agentd.llm.upstream.protocol import Timeouts, UpstreamRequest, merge_headers
 
@@ -198,7 +198,8 @@ class UpstreamCall:
                 max_output=self._output_limit,
                 reasoning_effort=self._cap_effort(known.reasoning_effort),
             )
-        fitted, self._own_tool_names = fit_tool_names(self._conversation, candidate.dialect)
+        wanted = leave_out_changed(self._conversation, candidate.parameters)
+        fitted, self._own_tool_names = fit_tool_names(wanted, candidate.dialect)
         return DIALECTS[candidate.dialect].encode_request(
             fitted, candidate.supplier_model, stream=self.summary.stream
         )

@@ -25,6 +25,9 @@ from agentd.llm.conversation import (
 )
 from agentd.llm.dialects.openai_strict_mode import is_strict
 
+HOW_TO_REMOVE = "an operator can have it left out: parameters.remove of the model or its channel"
+"""The end of errors about parameters that a dialect does not have."""
+
 _ALLOWED = {
     "user": (TextPart, ImagePart, DocumentPart, ToolResult),
     "assistant": (TextPart, Thinking, ToolCall, SupplierItem),

@@ -33,7 +33,7 @@ def prepare(setup: GatewaySetup) -> None:
         name = TEMPERATURE[dialect]
         top_p = name.replace("temperature", "topP" if dialect == "gemini" else "top_p")
         channel["headers"] = {"X-Team": "channel", "X-Place": "here"}
-        channel["parameters"] = {"set": {name: 0.1, top_p: 0.5}, "remove": ["user"]}
+        channel["parameters"] = {"set": {name: 0.1, top_p: 0.5}, "remove": ["user", "top_k"]}
         model["headers"] = {"x-team": "model"}
         model["parameters"] = {"set": {name: 0.25}, "default": {"metadata": {"who": "all"}}}
 
@@ -85,6 +85,18 @@ def test_the_callers_own_values_give_way_to_set_ones_and_not_to_defaults(
     body = send(gateway, "openai-chat", "openai-chat", **own).body
     assert (body["temperature"], body["metadata"], body["seed"]) == (0.25, {"who": "me"}, 5)
     assert "user" not in body
+
+
+@pytest.mark.parametrize("supplier", DIALECTS)
+def test_what_is_removed_need_not_be_something_that_the_supplier_knows(
+    gateway: RunningGateway, supplier: ChannelDialect
+) -> None:
+    config = {"topK": 64, "temperature": 0.7, "thinkingConfig": {"thinkingLevel": "low"}}
+    body = send(gateway, "gemini", supplier, generationConfig=config).body
+    sent = body["generationConfig"] if supplier == "gemini" else body
+    assert sent["temperature"] == 0.25
+    if supplier != "gemini":  # there it has another name, which nobody removed
+        assert not {"top_k", "topK"} & body.keys()
 
 
 def test_token_counts_are_asked_for_as_they_are(gateway: RunningGateway) -> None:

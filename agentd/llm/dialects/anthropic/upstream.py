@@ -42,6 +42,7 @@ from agentd.llm.dialects import stream_reader
 from agentd.llm.dialects.anthropic.closed_schema import close_objects
 from agentd.llm.dialects.custom_tools import describe_function
 from agentd.llm.dialects.message_order import (
+    HOW_TO_REMOVE,
     encode_arguments,
     ensure_message,
     leave_out_supplier_items,
@@ -162,7 +163,9 @@ def _encode_thinking(conversation: Conversation) -> dict[str, object]:
     most, effort = conversation.max_output, conversation.reasoning_effort
     thinks = effort not in ("", "none")
     if conversation.temperature not in (None, 1) and thinks:
-        raise BadRequest("Anthropic's models accept a temperature only without thinking")
+        raise BadRequest(
+            f"Anthropic's models accept a temperature only without thinking; {HOW_TO_REMOVE}"
+        )
     if conversation.temperature is not None and not 0 <= conversation.temperature <= 1:
         raise BadRequest("Anthropic's temperature is between 0 and 1")
     display = {"display": "summarized"} if conversation.show_thinking else {}
@@ -209,7 +212,7 @@ def _encode_options(conversation: Conversation) -> dict[str, object]:
     if conversation.verbosity:
         raise BadRequest("Anthropic's models do not support verbosity")
     if conversation.seed is not None:
-        raise BadRequest("Anthropic's models do not support a seed")
+        raise BadRequest(f"Anthropic's models do not support a seed; {HOW_TO_REMOVE}")
     found: dict[str, object] = {}
     if conversation.top_p is not None:
         found["top_p"] = conversation.top_p

@@ -35,6 +35,7 @@ from agentd.llm.conversation import (
 from agentd.llm.dialects import stream_reader
 from agentd.llm.dialects.custom_tools import describe_function
 from agentd.llm.dialects.message_order import (
+    HOW_TO_REMOVE,
     build_image_url,
     build_pdf_url,
     encode_arguments,
@@ -80,7 +81,7 @@ def build_headers(secret: str) -> dict[str, str]:
 def encode_request(conversation: Conversation, model: str, *, stream: bool = True) -> bytes:
     """Do as ``Dialect.encode_request``; this dialect has no ``top_k``."""
     if conversation.top_k is not None:
-        raise BadRequest("OpenAI's models do not support top_k")
+        raise BadRequest(f"OpenAI's models do not support top_k; {HOW_TO_REMOVE}")
     body: dict[str, object] = {"model": model, "messages": _encode_messages(conversation)}
     if stream:
         body |= {"stream": True, "stream_options": {"include_usage": True}}

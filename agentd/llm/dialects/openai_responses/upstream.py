@@ -38,6 +38,7 @@ from agentd.llm.conversation import (
 from agentd.llm.dialects import stream_reader
 from agentd.llm.dialects.custom_tools import ArgumentsWriter, unwrap_input, wrap_input
 from agentd.llm.dialects.message_order import (
+    HOW_TO_REMOVE,
     build_image_url,
     build_pdf_url,
     encode_arguments,
@@ -126,9 +127,9 @@ def _refuse_unsupported(conversation: Conversation) -> None:
     if conversation.stop_sequences:
         raise BadRequest("The Responses API does not support stop sequences")
     if conversation.top_k is not None:
-        raise BadRequest("OpenAI's models do not support top_k")
+        raise BadRequest(f"OpenAI's models do not support top_k; {HOW_TO_REMOVE}")
     if conversation.seed is not None:
-        raise BadRequest("The Responses API does not support a seed")
+        raise BadRequest(f"The Responses API does not support a seed; {HOW_TO_REMOVE}")
 
 
 def _iter_includes(conversation: Conversation) -> Iterator[str]:
