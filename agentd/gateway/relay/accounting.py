@@ -153,10 +153,11 @@ class RequestAccounting:
         self._abandoned_candidate = None
 
     def on_failed_attempt(self, error: str) -> None:
-        """Note that the channel that was called last brought no reply."""
+        """Note that the channel that was called last brought no reply: unless given up, for free."""
         candidate = self._candidate
         if candidate is None:
             return
+        self.supplier_called = self.abandoned
         spent = round((self._clock.monotonic() - self._attempt_began) * 1000, 2)
         name, fallback = candidate.channel.name, self._get_fallback(candidate)
         failed = FailedTry(name, error, spent, fallback)

@@ -89,6 +89,8 @@ class UpstreamAttempts:
             if isinstance(outcome, GatewayResponse) and outcome.stream:
                 await outcome.stream.aclose()
             else:
+                if isinstance(outcome, FailedAttempt):
+                    accounting.on_failed_attempt(outcome.kind)
                 await self._recorder.record(accounting, "left", STATUS_CLIENT_LEFT, "")
 
     async def ask(

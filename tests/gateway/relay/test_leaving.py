@@ -3,6 +3,7 @@
 import asyncio
 import os
 import socket
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from decimal import Decimal
@@ -13,6 +14,7 @@ import pytest
 
 from agentd.gateway.ledger.record import RequestRecord
 from agentd.llm.endpoint import ChannelDialect
+from agentd.llm.price import NO_USAGE
 from tests.gateway.conftest import GatewaySetup
 from tests.gateway.relay.callers import (
     CHANNELS,
@@ -27,7 +29,7 @@ from tests.gateway.relay.callers import (
 )
 from tests.gateway.relay.raw_supplier import RawSupplier, running_raw_supplier
 from tests.supplier.request import Request
-from tests.supplier.steps import Answer, Break, Say, Stall, Tokens
+from tests.supplier.steps import Answer, Break, Fail, Say, Stall, Tokens
 from tests.support.daemon import until
 
 WORDS = "one two three four five six seven eight"
@@ -242,6 +244,36 @@ def test_a_supplier_that_dies_while_it_is_drained_is_recorded_by_estimate(
     until(lambda: count_tasks(gateway, "_drain"))
     stall.release()
     assert wait_for_left_record(gateway, caller).estimated
+
+
+@pytest.mark.parametrize("fault", [Fail(0), None], ids=["event", "status"])
+def test_a_call_that_the_supplier_refuses_while_it_is_drained_costs_nothing(
+    tmp_path: Path, raw_supplier: RawSupplier, fault: Fail | None
+) -> None:
+    reached, answers = threading.Event(), threading.Event()
+
+    def refuse(line: socket.socket) -> None:
+        reached.set()
+        answers.wait(60)
+        line.sendall(b"HTTP/1.1 429 Too Many Requests\r\nContent-Length: 0\r\n\r\n")
+
+    def prepare(setup: GatewaySetup) -> None:
+        setup.channels[0]["on_leave"] = "drain"
+        if fault is None:
+            setup.channels[0]["url"] = raw_supplier.url
+
+    raw_supplier.behave = refuse
+    with running_gateway(tmp_path, prepare) as gateway:
+        caller, stall = gateway.add_caller(limits={"day": str(LIMIT)}), Stall(0)
+        if fault:
+            gateway.supplier.script(Answer((Say(WORDS),), USED, faults=(stall, fault)))
+        with caller.begin_call("openai-chat", "by-chat"):
+            stall.reached.result(60) if fault else reached.wait(60)
+        until(lambda: count_tasks(gateway, "_drain"))
+        stall.release()
+        answers.set()
+        entry = wait_for_left_record(gateway, caller)
+        assert (entry.cost, entry.usage, entry.estimated) == (0, NO_USAGE, False)
 
 
 def test_a_client_that_reads_slowly_makes_the_supplier_wait_and_has_it_all_in_the_end(
