@@ -89,7 +89,7 @@ class Ledger:
         self._counting = SpendCounting(layout)
         self._tasks = BackgroundTasks()
         self._count_lock = asyncio.Lock()
-        """Held while counting spend or repricing: neither may run during the other."""
+        """Held while counting, repricing or deleting: none of them may run during another."""
 
     async def open(self, window_starts: Iterable[datetime] = ()) -> SpendByQuarterHour:
         """Repair files after a crash, record interrupted calls and count what each key spent.
@@ -266,7 +266,8 @@ class Ledger:
         ``Unavailable`` if such a report cannot be written.
         """
         old = (date.fromisoformat(today) - timedelta(keep_days)).isoformat()
-        return await self._run(lambda: list(self._days.delete_before(min(old, needed or old))))
+        async with self._count_lock:
+            return await self._run(lambda: list(self._days.delete_before(min(old, needed or old))))
 
     async def reprice(
         self, first: str, last: str, prices_of: PricesOf, change: int = 0, *, dry_run: bool = False

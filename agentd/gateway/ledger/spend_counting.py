@@ -1,6 +1,7 @@
 """Completes a count of what was spent by what is recorded while it is made."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 
 from agentd.gateway.ledger.balances import CountedSpend
 from agentd.gateway.ledger.day_file import ReadPosition, read_records
@@ -41,5 +42,6 @@ class SpendCounting:
         for day, size in writer.get_sizes().items():
             if not is_pending_file(day):
                 position = ReadPosition(sizes.get(day, 0))
-                found += read_records(self._layout.get_ledger_day_path(day), position, size)
+                with suppress(FileNotFoundError):  # the day was deleted since it was opened
+                    found += read_records(self._layout.get_ledger_day_path(day), position, size)
         return found

@@ -153,7 +153,7 @@ class RequestAccounting:
         self._abandoned_candidate = None
 
     def on_failed_attempt(self, error: str) -> None:
-        """Note that the channel that was called last brought no reply: unless given up, for free."""
+        """Note that the channel that was called last brought no reply; free, unless given up."""
         candidate = self._candidate
         if candidate is None:
             return

@@ -629,6 +629,19 @@ async def test_old_requests_go_and_what_they_add_up_to_stays(layout, clock):
         await again.close()
 
 
+async def test_a_day_that_goes_while_its_file_is_open_still_counts(layout, clock):
+    ledger, _ = await reopen(layout, clock)
+    for number in range(3):
+        await ledger.add_record(build_record(number, clock.now()))
+        clock.move(86400)
+    assert await ledger.delete_old(1, clock.now()[:10]) == [DAY, NEXT]
+    spent = await ledger.count_spend()
+    assert spent.get_spend("abcdefghijkl") == Decimal("0.75")
+    by_model = await ledger.count_model_spend({"abcdefghijkl": DAY})
+    assert by_model.get_spend("abcdefghijkl/large") == Decimal("0.75")
+    await ledger.close()
+
+
 async def test_requests_stay_while_what_they_add_up_to_cannot_be_written(
     layout, clock, monkeypatch
 ):
@@ -813,6 +826,27 @@ async def test_requests_that_are_recorded_while_a_day_is_repriced_are_priced_too
         "v2",
         "",
     }
+
+
+async def test_a_day_that_is_to_go_while_it_is_repriced_goes_with_its_new_price(layout, clock):
+    ledger, _ = await reopen(layout, clock)
+    await ledger.add_record(build_record(1, usage=Usage(input=1)))
+    clock.move(31 * 86400)
+    deleting: list[asyncio.Task[list[str]]] = []
+
+    async def begin_to_delete():
+        deleting.append(asyncio.create_task(ledger.delete_old(30, clock.now()[:10])))
+        await ledger.get_totals("day", DAY, DAY)  # by the thread that deletes, after it
+
+    def find_prices_late(entry):
+        asyncio.run_coroutine_threadsafe(begin_to_delete(), loop).result(100)
+        return get_new_prices(entry)
+
+    loop = asyncio.get_running_loop()
+    assert (await ledger.reprice(DAY, DAY, find_prices_late)).changed == 1
+    assert await deleting[0] == [DAY]
+    assert (await list_rows(ledger, "total", DAY, DAY))[0].cost == Decimal("0.001")
+    await ledger.close()
 
 
 async def test_a_crash_or_a_full_disk_while_repricing_leaves_the_old_day(
