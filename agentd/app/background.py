@@ -4,7 +4,7 @@ import asyncio
 import gc
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Protocol
 
@@ -13,12 +13,13 @@ from agentd.app.state import State
 from agentd.auth.key_service import KeyService
 from agentd.chats.service import ChatService
 from agentd.core.clock import Timestamp, format_iso, parse_iso
-from agentd.core.errors import ConfigError, Unavailable
+from agentd.core.errors import AgentdError, ConfigError, Unavailable
 from agentd.gateway.catalogue.service import PriceCatalogueService
 from agentd.gateway.export.state_store import find_first_unsent
 from agentd.gateway.keys.store import AccessKeyRepository
 from agentd.gateway.ledger.bodies import BodyStore
 from agentd.gateway.ledger.ledger import Ledger
+from agentd.gateway.limits.meters import KeyMeters
 from agentd.gateway.management_keys.store import ManagementKeyRepository
 from agentd.gateway.settings.model import GatewaySettings
 from agentd.live.feed import Feed
@@ -46,6 +47,8 @@ ROLLUP_SECONDS = 300.0
 """The interval of checks whether days of the ledger are over, or were changed."""
 PURGE_SECONDS = 3600.0
 """The interval at which old files of the gateway are removed."""
+SET_BACK_SECONDS = 5.0
+"""The interval of checks whether the clock was set back to before what the limits counted."""
 PRICES_DELAY = 300.0
 """The seconds after the start before the price catalogue is read: starts are left alone."""
 PRICES_SECONDS = 3600.0
@@ -151,6 +154,20 @@ async def build_rollups(ledger: Ledger) -> None:
         except Unavailable as error:
             log.warning("long reports are not made ahead: %s", error.message)
         await asyncio.sleep(ROLLUP_SECONDS)
+
+
+async def recount_after_set_back(meters: KeyMeters, recount: Callable[[], Awaitable[None]]) -> None:
+    """Count again what was spent once the clock was set back to a day before the counted one.
+
+    So a start while the clock is ahead, which counts for a later day, forgives nothing.
+    """
+    while True:
+        await asyncio.sleep(SET_BACK_SECONDS)
+        if meters.is_set_back:
+            try:
+                await recount()
+            except AgentdError as error:
+                log.warning("what was spent is not counted again yet: %s", error.message)
 
 
 async def refresh_prices_daily(prices: PriceCatalogueService) -> None:

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
+from agentd.app import background
 from agentd.app.gateway import ModelGateway
-from agentd.core.clock import SystemClock
+from agentd.core.clock import FrozenClock, SystemClock
 from agentd.core.events import EventBus
 from agentd.gateway.keys.file import AccessKeyFile
 from agentd.gateway.keys.limits import KeyLimits
@@ -34,8 +35,8 @@ COST = Decimal("0.25")
 BUDGET = Budget(name="b", tag="t")
 
 
-def make_gateway(layout, bus=None, keys=None):
-    clock = SystemClock()
+def make_gateway(layout, bus=None, keys=None, clock=None):
+    clock = clock or SystemClock()
     keys = keys or AccessKeyRepository(AccessKeyFile(layout), clock)
     settled = SettledClock(layout.clock, clock)
     return ModelGateway(layout, {}, clock, keys, Models, "g", bus or EventBus(), settled)
@@ -73,6 +74,26 @@ async def test_a_change_of_the_time_zone_loses_and_doubles_no_call(layout):
             counts += 1
         await asyncio.gather(*calls)
         assert spent >= CALLERS * CALLS * COST
+
+
+@pytest.mark.parametrize("goes_on", [False, True])
+async def test_a_start_while_the_clock_is_ahead_forgives_nothing_once_it_is_set_right(
+    layout, monkeypatch, goes_on
+):
+    monkeypatch.setattr(background, "SET_BACK_SECONDS", 0.01)
+    clock = FrozenClock("2026-01-31T18:00:00.000Z")
+    _, key = issue("laptop", clock.now())
+    async with make_gateway(layout, clock=clock) as gateway:
+        await gateway.ledger.add_record(build_record(1, clock.now(), key=key.id, cost=COST))
+    clock.jump(8 * 3600)  # as if the hardware clock had the time of another zone
+    async with make_gateway(layout, clock=clock) as gateway:
+        meter = gateway.meters.for_key(key)
+        assert (meter.used.day, meter.used.month) == (0, 0)
+        if goes_on:
+            meter.add(COST, 1, clock.now())
+            await gateway.ledger.add_record(build_record(2, clock.now(), key=key.id, cost=COST))
+        clock.jump(-7 * 3600)
+        await until(lambda: meter.used.day == meter.used.month == COST * (1 + goes_on))
 
 
 async def test_the_time_zone_in_force_is_the_one_that_was_written_last(layout, monkeypatch):

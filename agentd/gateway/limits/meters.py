@@ -54,6 +54,7 @@ class KeyMeters:
         self._clock = clock
         self._zone = zone
         self._calendar = WindowCalendar(zone, clock)
+        self._counted_from = self.windows.day.start
         self._sums = SpendByQuarterHour()
         self._meters: dict[str, UsageMeter] = {}
         self._shared: dict[tuple[BudgetScope, str], UsageMeter] = {}
@@ -74,6 +75,11 @@ class KeyMeters:
         """The day, the week and the month of now."""
         return self._calendar.now()[1]
 
+    @property
+    def is_set_back(self) -> bool:
+        """True if it is a day before the one that the sums are of: the clock was ahead then."""
+        return self.windows.day.start < self._counted_from
+
     def iter_window_starts(self, zone: tzinfo | None = None) -> Iterator[datetime]:
         """Yield the beginnings of the windows of now: the moments since which sums are wanted."""
         calendar = self._calendar if zone is None else WindowCalendar(zone, self._clock)
@@ -92,6 +98,7 @@ class KeyMeters:
         """
         self._sums, self._zone = sums, zone
         self._calendar = WindowCalendar(zone, self._clock)
+        self._counted_from = self.windows.day.start
         for key_id, meter in self._meters.items():
             meter.reset_to(self._sum_used(sums, key_id), self._calendar)
         for account, meter in self._shared.items():
