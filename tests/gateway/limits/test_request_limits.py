@@ -320,6 +320,21 @@ def test_the_windows_of_another_zone_begin_at_its_midnights() -> None:
     assert next(meters.iter_window_starts()) == datetime(2026, 1, 31, tzinfo=UTC)
 
 
+def test_limits_reset_at_the_midnight_of_the_zone_that_was_counted_last() -> None:
+    world = World()
+    old, new = (build_key(name, limits=KeyLimits(day=Decimal(9))) for name in ("old", "new"))
+    world.call(old, "1")
+    start = datetime(2026, 1, 31, 10, tzinfo=UTC)
+    rows = [SpendRow(key.id, start, KeySpend(Decimal(5))) for key in (old, new)]
+    world.meters.reset_to(SpendByQuarterHour(rows), ZoneInfo("Asia/Tokyo"))
+    for key in (old, new):
+        (day,) = world.meters.describe_limits(key)
+        assert (day.used, day.resets) == (5, "2026-01-31T15:00:00.000Z")
+    world.clock.move(3 * 3600)
+    assert [world.meters.for_key(key).used.day for key in (old, new)] == [0, 0]
+    assert world.meters.windows.day.start == "2026-01-31T15:00:00.000Z"
+
+
 def test_the_meters_of_a_key_are_its_own_and_those_of_its_models() -> None:
     owner, tag = Budget(name="ann", owner="ann"), Budget(name="night", tag="night")
     world = World(owner, tag)

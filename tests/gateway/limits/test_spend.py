@@ -248,7 +248,7 @@ def test_after_midnight_the_limits_that_are_shown_are_those_of_the_new_day():
     for status in (*at.meter.describe_limits(limits), *at.meter.describe_soft_limits(soft)):
         assert (status.used, status.resets) == (3, "2026-02-01T00:00:00.000Z")
     at.clock.move(60)
-    for status in (*at.meter.describe_limits(limits), *at.meter.describe_soft_limits(soft)):
+    for status in (*at.meter.describe_soft_limits(soft), *at.meter.describe_limits(limits)):
         assert (status.used, status.resets) == (0, "2026-02-02T00:00:00.000Z")
 
 
