@@ -48,8 +48,9 @@ class RunningWork:
         """End the streams and cancel the waiting tasks of revoked access keys."""
         for stream in [stream for stream, key in self._streams.items() if key in revoked]:
             stream.cancel_revoked()
-        for task in [task for task, key in self._waiting_for_supplier.items() if key in revoked]:
-            task.cancel()
+        for task, key in self._waiting_for_supplier.items():
+            if key in revoked:  # soon: a task that was only just created must see it, to record
+                task.get_loop().call_soon(task.cancel)
 
     async def close(self) -> None:
         """Cancel what waits for suppliers and return once all tasks are done."""
