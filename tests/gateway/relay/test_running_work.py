@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from agentd.gateway.relay.running_work import RunningWork
+from tests.conftest import until
 
 pytestmark = pytest.mark.gen_test
 
@@ -24,8 +25,6 @@ async def test_work_that_was_only_just_begun_sees_that_it_is_cancelled(closing):
         work.run(wait_for_supplier(key), waits=key)
     if not closing:
         work.cancel_revoked(frozenset("a"))
-        while not seen:
-            await asyncio.sleep(0)
-        assert seen == ["a"]
+        await until(lambda: seen == ["a"])
     await work.close()
     assert sorted(seen) == ["a", "b"]
