@@ -139,8 +139,6 @@ class RequestAccounting:
         """Count an attempt: the channel is called next, if it is ready."""
         if self.abandoned:
             self._abandoned_candidate = self._abandoned_candidate or self._candidate
-        else:
-            self.supplier_called = False
         self._candidate = candidate
         self._attempts += 1
         self._attempt_began = self._clock.monotonic()

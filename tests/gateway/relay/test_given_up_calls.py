@@ -18,6 +18,7 @@ from tests.supplier.supplier import Supplier
 USED = Tokens(input=1000, output=100)
 ANSWER = Answer((Say("one two three four"),), USED)
 OTHER_PRICES = {"input": "30", "output": "150"}
+FLEX = {"tier": "flex", "input": "1", "output": "5"}
 OWN_COST = Decimal("0.045")
 """USD of ``USED`` by ``OTHER_PRICES``."""
 
@@ -47,6 +48,9 @@ def gateway(tmp_path_factory: pytest.TempPathFactory, other: Supplier) -> Iterat
             build_model("direct", "slow", "other"),
             build_model("with-fallback", "slow", fallbacks=["fallback"]),
             build_model("fallback", "other", prices=OTHER_PRICES),
+            build_model("tiered", "slow", prices=PRICES | {"services": [FLEX]}, fallbacks=["flex"]),
+            {"name": "flex", "routes": [{"channel": "other"}]}
+            | {"prices": PRICES | {"services": [FLEX]}},
         ]
 
     folder = tmp_path_factory.mktemp("gateway")
@@ -119,6 +123,20 @@ def test_a_call_that_was_given_up_is_charged_beside_the_one_that_answered(
     rows = manager.get(f"/api/agent/reports/by-channel?key={entry.key}")["items"]
     by_channel = {row["name"]: (row["requests"], Decimal(str(row["cost"]))) for row in rows}
     assert by_channel == {"slow": (0, charged.cost), "other": (1, OWN_COST)}
+
+
+def test_a_call_that_was_given_up_is_charged_at_the_rates_of_its_tier(
+    gateway: RunningGateway, other: Supplier
+) -> None:
+    gateway.supplier.script(fall_silent())
+    other.script(Refuse(400, "Not like that", "invalid_request_error"))
+    said = [{"role": "user", "content": "hello"}]
+    body = {"model": "tiered", "messages": said, "service_tier": "flex"}
+    told = gateway.add_caller().ask("openai-chat", "tiered", body=body)
+    entry = gateway.wait_for_record(told)
+    first = entry.failed_tries[0]
+    assert (first.channel, first.tier) == ("slow", "flex")
+    assert entry.cost == first.cost == Decimal(first.usage.total_input + 5 * 1000) / 1_000_000
 
 
 def test_a_call_that_was_given_up_is_charged_though_the_next_one_is_refused(
