@@ -114,7 +114,8 @@ def make_dated_lookup(
 ) -> PricesOf:
     """Return a lookup of the catalogue's prices on the day of each request.
 
-    ``otherwise`` is asked for what is not in the catalogue.
+    ``otherwise`` is asked for what is not in the catalogue: models, and service tiers of models.
+    Where nobody has rates of a tier, it is priced as the usual one.
     """
     known: dict[tuple[str, str], CatalogueModel | None] = {}
 
@@ -133,7 +134,12 @@ def make_dated_lookup(
         if model is None:
             return otherwise(entry)
         usual = model.get_prices(entry.at[:10]).prices
-        prices = usual.for_service(entry.tier) or usual
+        prices = usual.for_service(entry.tier)
+        if prices is None:
+            own = otherwise(entry)
+            if own != otherwise(structs.replace(entry, tier="")):
+                return own
+        prices = prices or usual
         return prices, compute_version(prices)
 
     return find_prices

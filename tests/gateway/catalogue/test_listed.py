@@ -4,6 +4,7 @@ from decimal import Decimal
 
 import msgspec
 import pytest
+from msgspec import structs
 
 from agentd.gateway.catalogue.listed import (
     build_routed_model,
@@ -16,6 +17,8 @@ from agentd.gateway.catalogue.listed import (
 from agentd.gateway.channels.model import Channel
 from agentd.gateway.ledger.record import RequestRecord
 from agentd.gateway.pricing.bounds import compute_version
+from agentd.gateway.pricing.repricing import make_price_lookup
+from agentd.llm.price import ServiceRates
 from agentd.models.gateway_model import GatewayModel, ModelRoute
 from tests.gateway.catalogue.samples import build_catalogue, build_prices
 
@@ -105,3 +108,15 @@ def test_a_request_is_priced_as_on_its_day_and_else_as_before() -> None:
     for more in ({"supplier_model": "unheard-of"}, {"channel": "gone"}):
         assert find(build_record(**more)) == (current, "current")
     assert len(asked) == 2
+
+
+def test_a_service_tier_that_is_not_listed_keeps_its_own_rates() -> None:
+    flex = ServiceRates(tier="flex", input=Decimal("0.5"), output=Decimal(1))
+    own = structs.replace(build_prices("9", "9"), services=(flex,))
+    route = ModelRoute(channel="acme", model="scripted-large")
+    models = {"large": GatewayModel(name="large", routes=(route,), prices=own)}
+    find = make_dated_lookup(CATALOGUE, CHANNELS, make_price_lookup(models))
+    for tier, rate in (("flex", Decimal("0.5")), ("unheard-of", Decimal(4)), ("", Decimal(4))):
+        prices, version = find(build_record(supplier_model="scripted-large", tier=tier))
+        assert prices and prices.input == rate
+        assert version == compute_version(prices)
