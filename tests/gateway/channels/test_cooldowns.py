@@ -207,6 +207,13 @@ def test_a_channel_with_a_single_key_cools_down_as_a_whole(only):
     assert world.notes == ["a"]
 
 
+@pytest.mark.parametrize("kind", sorted(KEY_FAILURES))
+def test_of_two_keys_the_other_one_goes_on(kind):
+    world = World(structs.replace(SHARED, keys=("env:SECOND",)))
+    world.fail("key", kind)
+    assert world.list_attempts() == [("a", "keys[0]"), ("b", "key")]
+
+
 def test_a_channel_that_was_edited_gives_every_key_a_new_chance():
     world = World()
     world.fail("key")
