@@ -262,8 +262,7 @@ class Ledger:
     async def delete_old(self, keep_days: int, today: str, needed: str = "") -> list[str]:
         """Delete the requests of days that ended ``keep_days`` before ``today``; return these days.
 
-        Days from ``needed`` on are kept in any case; reports of deleted days stay. Raises
-        ``Unavailable`` if such a report cannot be written.
+        Days from ``needed`` on stay, and all reports. ``Unavailable`` if one cannot be written.
         """
         old = (date.fromisoformat(today) - timedelta(keep_days)).isoformat()
         async with self._count_lock:
