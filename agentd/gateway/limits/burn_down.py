@@ -35,7 +35,7 @@ class BurnLine(Struct, frozen=True):
     """When ``used`` is 0 again; null: never."""
     days_left: float | None
     """The days until it is used up, at the rate since its window began (``total``: since the key
-    was made); null where nothing is used, or the beginning is not known."""
+    was made, or of a budget since the month began); null where nothing is used."""
     lasts: bool
     """True if it then lasts until it resets."""
     scope: LimitScope
@@ -49,10 +49,13 @@ class BurnLine(Struct, frozen=True):
 def compute_burn_down(
     status: LimitsStatus, created: Timestamp | None, windows: Windows, now: Timestamp
 ) -> Iterator[BurnLine]:
-    """Yield the limits in USD as they stand; ``created`` is when what never resets began."""
+    """Yield the limits in USD as they stand; ``created`` is when what never resets began.
+
+    ``None``: as of a budget, which knows what was spent before it was made.
+    """
     moment = parse_iso(now)
     begins = {
-        "total": created,
+        "total": created or windows.month.start,
         "day": windows.day.start,
         "week": windows.week.start,
         "month": windows.month.start,
@@ -61,7 +64,8 @@ def compute_burn_down(
         if one.name not in begins:
             continue
         limit, used, reserved = (Decimal(each) for each in (one.limit, one.used, one.reserved))
-        left = _count_days_left(limit - used - reserved, used, begins[one.name], moment)
+        since = status.used.month if one.name == "total" and created is None else used
+        left = _count_days_left(limit - used - reserved, since, begins[one.name], moment)
         yield BurnLine(
             key=status.holder.key,
             title=status.holder.name,
@@ -80,11 +84,12 @@ def compute_burn_down(
 
 
 def _count_days_left(
-    rest: Decimal, used: Decimal, begin: Timestamp | None, moment: datetime
+    rest: Decimal, used: Decimal, begin: Timestamp, moment: datetime
 ) -> float | None:
+    """Return the days that the rest lasts at the rate of what was used since a moment."""
     if rest <= 0:
         return 0.0
-    if used <= 0 or begin is None:
+    if used <= 0:
         return None
     seconds = max((moment - parse_iso(begin)).total_seconds(), MIN_RATE_SECONDS)
     return round(float(rest / used) * seconds / DAY_SECONDS, 3)

@@ -96,7 +96,7 @@ class NearestLimits:
     def _iter_lines(self, one: _Limited) -> Iterator[BurnLine]:
         meters, now, windows = self._meters, self._clock.now(), self._meters.windows
         if isinstance(one, Budget):
-            yield from compute_burn_down(meters.describe_budget(one), one.created, windows, now)
+            yield from compute_burn_down(meters.describe_budget(one), None, windows, now)
             return
         for status in (meters.describe_key(one), *meters.describe_models(one)):
             yield from compute_burn_down(status, one.created, windows, now)

@@ -12,7 +12,7 @@ from agentd.gateway.limits.spend import LimitHolder, UsageMeter, Used, WindowCal
 CREATED, NOON = "2026-01-01T00:00:00.000Z", "2026-01-11T12:00:00.000Z"
 
 
-def compute_by_window(limits: KeyLimits, used: Used, now: str = NOON):
+def compute_by_window(limits: KeyLimits, used: Used, now: str = NOON, created=CREATED):
     clock = FrozenClock(now)
     calendar = WindowCalendar(UTC, clock)
     meter = UsageMeter(calendar, used)
@@ -20,7 +20,7 @@ def compute_by_window(limits: KeyLimits, used: Used, now: str = NOON):
     status = LimitsStatus(
         LimitHolder("key", "ann", "k" * 12), meter.used, meter.describe_limits(limits), ()
     )
-    return {one.window: one for one in compute_burn_down(status, CREATED, windows, clock.now())}
+    return {one.window: one for one in compute_burn_down(status, created, windows, clock.now())}
 
 
 def test_the_rate_is_that_of_the_window_so_far():
@@ -31,6 +31,14 @@ def test_the_rate_is_that_of_the_window_so_far():
     assert found["day"].lasts
     assert found["month"].days_left == 299 * 10.5
     assert found["month"].lasts
+
+
+def test_what_was_spent_before_a_budget_was_made_says_nothing_of_its_rate():
+    limits, spent = KeyLimits(total=Decimal(121)), Used(total=Decimal(100), month=Decimal("10.5"))
+    found = compute_by_window(limits, spent, created=None)
+    assert found["total"].days_left == 21
+    idle = compute_by_window(limits, Used(total=Decimal(100)), created=None)
+    assert (idle["total"].days_left, idle["total"].lasts) == (None, True)
 
 
 def test_what_is_used_up_before_it_resets_does_not_last():

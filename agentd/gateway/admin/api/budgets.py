@@ -48,7 +48,8 @@ class ForecastView(Struct, frozen=True, rename="camel"):
     name: str
     """``total``, ``day``, ``week`` or ``month``."""
     days_left: float | None
-    """Days until it is used up, at the rate since its window began; null: nothing is used."""
+    """Days until it is used up, at the rate since its window began (``total``: since the month
+    did); null: nothing is used."""
     lasts: bool
     """True if it then lasts until it resets."""
 
@@ -151,7 +152,7 @@ class BudgetEndpoints(ResourceEndpoints[Budget]):
             spent=make_spent_view(status, str(self._meters.zone)),
             limit_usage=make_limit_views(status),
             soft_usage=make_soft_views(status),
-            forecast=_make_forecast(budget, status, self._meters.windows, self._clock.now()),
+            forecast=_make_forecast(status, self._meters.windows, self._clock.now()),
         )
 
     async def refresh(self) -> None:
@@ -181,9 +182,9 @@ class BudgetEndpoints(ResourceEndpoints[Budget]):
 
 
 def _make_forecast(
-    budget: Budget, status: LimitsStatus, windows: Windows, now: Timestamp
+    status: LimitsStatus, windows: Windows, now: Timestamp
 ) -> tuple[ForecastView, ...]:
-    lines = compute_burn_down(status, budget.created, windows, now)
+    lines = compute_burn_down(status, None, windows, now)
     return tuple(ForecastView(one.window, one.days_left, one.lasts) for one in lines)
 
 

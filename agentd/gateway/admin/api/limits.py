@@ -190,9 +190,7 @@ class LimitEndpoints:
         )
         page, after = listing.get_page(call)
         return [
-            line
-            for one in page
-            for line in self._compute(self._meters.describe_budget(one), one.created)
+            line for one in page for line in self._compute(self._meters.describe_budget(one), None)
         ], after
 
     def _compute(self, status: LimitsStatus, created: Timestamp | None) -> Iterator[BurnLine]:
