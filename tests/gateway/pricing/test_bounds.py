@@ -224,3 +224,13 @@ def test_what_a_supplier_counted_before_nobody_listened_holds():
     most = compute_worst_case_usage(pricing, known, 5000, 100)
     assert (most.input, most.cache_read, most.total_output) == (7, 900, 100)
     assert compute_worst_case_usage(Pricing(None), NO_USAGE, 50, 100) == Usage(input=50, output=100)
+
+
+@pytest.mark.parametrize("known", [NO_USAGE, Usage(input=1001)])
+def test_what_may_have_been_used_up_is_in_the_dearest_bucket_of_the_tier_that_was_reached(known):
+    tier = build_tier(1000, *map(Decimal, (1, 2, 1, 1, 1, 9)))
+    pricing = Pricing(Prices(input=Decimal(1), output=Decimal(2), above=(tier,)))
+    most = compute_worst_case_usage(pricing, known, 1001, 100)
+    assert (most.output, most.reasoning) == (0, 100)
+    below = compute_worst_case_usage(pricing, Usage(input=1000), 1001, 100)
+    assert (below.output, below.reasoning) == (100, 0)

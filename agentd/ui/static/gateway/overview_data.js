@@ -251,7 +251,7 @@ export function windowWords(window) {
  */
 export function forecast({ used, limit, daysLeft, lasts, resets }) {
   if (used >= limit) return resets ? `Used up until ${moment(resets)}.` : "Used up, and never reset.";
-  if (daysLeft === null) return "Nothing is used of it.";
+  if (daysLeft === null) return `Nothing is used of it${used ? " this month" : ""}.`;
   if (lasts) return resets ? `At this rate it lasts until it resets ${moment(resets)}.` : "It lasts.";
   const later = daysLeft < 1 ? `in ${Math.round(daysLeft * 24)} h` : `in ${+daysLeft.toFixed(1)} days`;
   const left = daysLeft < 1 / 24 ? "within the hour" : later;
