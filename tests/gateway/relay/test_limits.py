@@ -144,6 +144,20 @@ def test_requests_a_minute(gateway: RunningGateway, dialect: ChannelDialect) -> 
     assert reply[-1].headers["Retry-After"] == "60"
 
 
+def test_counts_of_tokens_are_free_and_count_among_the_requests_of_a_minute(
+    gateway: RunningGateway,
+) -> None:
+    caller = gateway.add_caller(limits={"requests_per_minute": 2, "tokens_per_minute": 1})
+    body = {"model": "by-messages", "messages": [{"role": "user", "content": "hello"}]}
+    answers = []
+    for _ in range(3):
+        with caller.connect() as line:
+            line.sendall(caller.build_request("/v1/messages/count_tokens", body))
+            answers.append(read_answer(line, "anthropic"))
+    assert [one.status for one in answers] == [200, 200, 429]
+    assert "2 requests a minute" in answers[-1].error()["message"]
+
+
 def test_tokens_a_minute(gateway: RunningGateway) -> None:
     caller = gateway.add_caller(limits={"tokens_per_minute": 2500})
     gateway.supplier.script(*[Answer((Say("well"),), DEAR)] * 4)
