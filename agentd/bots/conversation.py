@@ -38,7 +38,7 @@ MOST_BUTTONS = 24
 """Below one message."""
 
 _MARK = re.compile(r"\[\[([^\[\]\n]+)\]\]")
-_COMMAND = re.compile(r"/([A-Za-z_]{1,32})(?:@\w+)?(?:\s+(.*))?", re.DOTALL)
+_COMMAND = re.compile(r"/([A-Za-z_]{1,32})(?P<bot>@\w+)?(?:\s+(?P<rest>.*))?", re.DOTALL)
 _NUMBER = re.compile(r"[1-9][0-9]{0,15}")
 _QUESTION = re.compile(r"a:([1-9][0-9]{0,15}):([1-9][0-9]{0,15}):(allow|always|deny|[0-9]{1,2})")
 
@@ -189,8 +189,18 @@ def parse_update(update: IncomingUpdate, state: BotState) -> Instruction:
         return AttachImage(update.attachment, update.text)
     command = _COMMAND.fullmatch(update.text.strip())
     if command:
-        return _parse_command(command[1].lower(), (command[2] or "").strip(), chat)
+        return _parse_command(command[1].lower(), (command["rest"] or "").strip(), chat)
     return parse_prompt(update.text, chat)
+
+
+def is_for_another_bot(update: IncomingUpdate, name: str) -> bool:
+    """Return whether a command in a group is another bot's, as ``/stop@other_bot``.
+
+    ``name`` is this bot's own, such as ``@the_bot``.
+    """
+    command = _COMMAND.fullmatch(update.text.strip())
+    called = command["bot"] if command and update.chat != update.user else None
+    return called is not None and called.lower() != name.lower()
 
 
 def parse_prompt(text: str, chat: int) -> Instruction:

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple, TypeVar
 
-from agentd.bots.messenger import IncomingUpdate, Messenger
+from agentd.bots.messenger import BotAccount, IncomingUpdate, Messenger
 from agentd.bots.model import BotSettings, BotStatus
 from agentd.bots.reply_forwarder import ReplyForwarder
 from agentd.bots.runtime import (
@@ -46,7 +46,6 @@ class _Session(NamedTuple):
 
     messenger: Messenger
     saved: SavedState
-    sender: MessageSender
     handler: UpdateHandler
     forwarder: ReplyForwarder
 
@@ -106,24 +105,36 @@ class BotPoller:
         messenger = await self._connect(self.settings)
         try:
             saved = await SavedState.load(self._store, self.settings.id)
-            saved.state.use_account(await self._connect_account(messenger))
+            account = await self._connect_account(messenger)
+            saved.state.use_account(account.id)
             sender = MessageSender(messenger)
-            forwarder = ReplyForwarder(self._services, saved, sender)
-            task = asyncio.create_task(forwarder.run())
-            task.add_done_callback(_log_crash)
-            try:
-                handler = UpdateHandler(self.settings, self._services, saved.state, messenger)
-                await self._poll_forever(_Session(messenger, saved, sender, handler, forwarder))
-            finally:
-                forwarder.leave()
-                await asyncio.wait([task], timeout=LEAVE_SECONDS)
-                task.cancel()
-                await asyncio.wait([task])
+            forwarder = ReplyForwarder(self._services, saved, sender, self.settings.users)
+            handler = UpdateHandler(
+                self.settings, self._services, saved.state, messenger, account.name
+            )
+            await self._serve(_Session(messenger, saved, handler, forwarder))
         finally:
             await messenger.close()
 
-    async def _connect_account(self, messenger: Messenger) -> int:
-        """Return the bot's account number; waits for the network."""
+    async def _serve(self, session: _Session) -> None:
+        """Poll and forward until one of them fails or the bot is stopped."""
+        forwarder = session.forwarder
+        forwarding = asyncio.create_task(forwarder.run())
+        polling = asyncio.create_task(self._poll_forever(session))
+        try:
+            done, _ = await asyncio.wait((polling, forwarding), return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            polling.cancel()
+            await asyncio.wait((polling,))
+            forwarder.leave()
+            await asyncio.wait((forwarding,), timeout=LEAVE_SECONDS)
+            forwarding.cancel()
+            await asyncio.gather(polling, forwarding, return_exceptions=True)
+
+    async def _connect_account(self, messenger: Messenger) -> BotAccount:
+        """Return the bot's account; waits for the network."""
         waits = iter_delays()
         while True:
             try:
@@ -136,7 +147,7 @@ class BotPoller:
                 continue
             self._set_status(running=True, problem=None)
             log.info("the bot %s is %s at %s", self.settings.id, account.name, self.settings.kind)
-            return account.id
+            return account
 
     async def _poll_forever(self, session: _Session) -> None:
         waits = iter_delays()
@@ -170,20 +181,16 @@ class BotPoller:
         return fresh
 
     async def _handle(self, update: IncomingUpdate, session: _Session) -> None:
-        """Handle one update, save that it is handled, then send the reply."""
+        """Handle one update, save that it is handled, then have the reply sent."""
         reply = Reply()
         if update.user in self.settings.users:
             reply = await self._retry_until_stored(lambda: session.handler.handle(update))
+            session.state.note_user(update.chat, update.user)
         else:
             self._ignore_stranger(update)
         session.state.mark_handled(update.id, self._services.clock.now())
         await self._retry_until_stored(session.saved.save)
-        if link := session.state.links.get(update.chat):
-            session.forwarder.wake(link.chat)
-        if update.press and reply != Reply():
-            await session.sender.acknowledge(update.press, reply.note or reply.text)
-        if not (update.press and reply.note):
-            await session.sender.send(update.chat, reply.text)
+        session.forwarder.reply(update, reply)
 
     async def _retry_until_stored(self, step: Callable[[], Awaitable[T]]) -> T:
         """Return the step's result; retry while the disk fails."""
@@ -210,8 +217,3 @@ class BotPoller:
             log.warning("the bot %s: %s", self.settings.id, problem)
         self._running, self._problem = running, problem
         self._changed()
-
-
-def _log_crash(task: "asyncio.Task[None]") -> None:
-    if not task.cancelled() and (error := task.exception()):
-        log.error("a bot no longer forwards replies", exc_info=error)

@@ -1,19 +1,26 @@
-"""Forwards the messages of chats to the conversations of a bot: in order, also after a restart.
+"""Sends what a bot has to say: the messages of chats, and its replies to what is written to it.
+
+Each conversation is served in order, also after a restart, and none waits for another: the
+messenger may make one wait for long.
 
 The position of each conversation is saved after each message. A crash between sending a message
 and saving the position repeats that message; none is lost.
 """
 
 import asyncio
+from collections import defaultdict, deque
+from collections.abc import Collection
 from contextlib import suppress
+from functools import partial
 
 from msgspec import structs
 
 from agentd.bots import replies
 from agentd.bots.conversation import build_approval_keyboard, build_keyboard
+from agentd.bots.messenger import IncomingUpdate
 from agentd.bots.runtime import MessageSender, SavedState, iter_delays, log
 from agentd.bots.services import BotServices
-from agentd.bots.state import ChatLink
+from agentd.bots.update_handler import Reply
 from agentd.chats.events import ChatUpdate, MessageUpdate
 from agentd.chats.model import Message, strip_buttons
 from agentd.core.errors import NotFound, Unauthorized, Unavailable
@@ -21,60 +28,88 @@ from agentd.core.events import Event
 
 TYPING_SECONDS = 4.5
 """The interval at which the typing indicator is renewed; the messenger shows it for 5 s."""
+MOST_REPLIES = 100
+"""The replies that may wait in one conversation; further ones are lost."""
 
 
 class ReplyForwarder:
-    """Forwards the messages of one bot's chats."""
+    """Sends the replies of one bot, and the messages of its chats to those whom it obeys."""
 
-    def __init__(self, services: BotServices, saved: SavedState, sender: MessageSender) -> None:
+    def __init__(
+        self,
+        services: BotServices,
+        saved: SavedState,
+        sender: MessageSender,
+        users: Collection[int],
+    ) -> None:
         self._services = services
         self._saved = saved
         self._sender = sender
+        self._users = users
         self._woken = asyncio.Event()
-        self._due = {link.chat for link in saved.state.links.values()}
-        """Chats that may have messages to forward."""
+        self._due = set(saved.state.links)
+        """Conversations to which there may be something to send."""
+        self._replies: defaultdict[int, deque[tuple[IncomingUpdate, Reply]]] = defaultdict(deque)
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+        """The conversations that are served now."""
+        self._typing: asyncio.Task[None] | None = None
         self._typed = -TYPING_SECONDS
+        self._failure: BaseException | None = None
         self._leaving = False
 
-    def wake(self, chat_id: int) -> None:
-        """Forward what is new in this chat."""
-        self._due.add(chat_id)
-        self._woken.set()
+    def reply(self, update: IncomingUpdate, reply: Reply) -> None:
+        """Send a reply soon, and what is new in the conversation's chat."""
+        waiting = self._replies[update.chat]
+        if reply == Reply():
+            pass
+        elif len(waiting) < MOST_REPLIES:
+            waiting.append((update, reply))
+        else:
+            log.warning("a reply to conversation %d is lost: too many wait", update.chat)
+        self._wake(update.chat)
 
     def leave(self) -> None:
-        """Send nothing new; ``run`` then returns."""
+        """Send no new message of a chat; ``run`` then returns once the replies are sent."""
         self._leaving = True
         self._woken.set()
 
     async def run(self) -> None:
-        """Forward messages until ``leave`` is called or the token is refused."""
+        """Send until ``leave`` is called; raises ``Unauthorized`` when the token is refused."""
         unsubscribe = self._services.bus.subscribe_to((MessageUpdate, ChatUpdate), self._on_event)
-        waits = iter_delays()
         try:
-            while not self._leaving:
+            while self._failure is None and not self._has_left:
                 self._woken.clear()
-                try:
-                    await self._forward_due()
-                    waits = iter_delays()
-                except (
-                    Unavailable
-                ) as error:  # the disk: send nothing whose position cannot be saved
-                    log.warning("a bot cannot save what it forwarded: %s", error.message)
-                    await asyncio.sleep(next(waits))
-                    continue
-                working = await self._show_typing()
+                for conversation in self._due - self._tasks.keys():
+                    task = asyncio.create_task(self._serve(conversation))
+                    task.add_done_callback(partial(self._on_served, conversation))
+                    self._tasks[conversation] = task
+                working = not self._leaving and self._show_typing()
                 with suppress(TimeoutError):
                     async with asyncio.timeout(TYPING_SECONDS if working else None):
                         await self._woken.wait()
-        except Unauthorized:
-            return  # the poller gets the same error and reports it
         finally:
             unsubscribe()
+            tasks = [*self._tasks.values(), *([self._typing] if self._typing else [])]
+            for task in tasks:
+                task.cancel()
+            if tasks:
+                await asyncio.wait(tasks)
+        if self._failure:
+            raise self._failure
+
+    @property
+    def _has_left(self) -> bool:
+        return self._leaving and not self._tasks and not self._replies
+
+    def _wake(self, conversation: int) -> None:
+        self._due.add(conversation)
+        self._woken.set()
 
     def _on_event(self, event: Event) -> None:
         if isinstance(event, MessageUpdate) and event.message.role != "user":
-            if self._is_linked(event.chat_id):
-                self.wake(event.chat_id)
+            for conversation, link in self._saved.state.links.items():
+                if link.chat == event.chat_id:
+                    self._wake(conversation)
         elif (
             isinstance(event, ChatUpdate) and event.chat.working and self._is_linked(event.chat.id)
         ):
@@ -83,37 +118,68 @@ class ReplyForwarder:
     def _is_linked(self, chat_id: int) -> bool:
         return any(link.chat == chat_id for link in self._saved.state.links.values())
 
-    async def _forward_due(self) -> None:
-        while self._due and not self._leaving:
-            chat_id = self._due.pop()  # first: a message that comes meanwhile adds it again
+    async def _serve(self, conversation: int) -> None:
+        """Send what there is for one conversation."""
+        waits = iter_delays()
+        while conversation in self._due:
+            self._due.discard(conversation)  # first: what comes meanwhile adds it again
             try:
-                for conversation, link in tuple(self._saved.state.links.items()):
-                    if link.chat == chat_id:
-                        await self._forward_chat(conversation, link)
-            except Unavailable:
-                self._due.add(chat_id)
-                raise
+                await self._send_replies(conversation)
+                await self._forward_chat(conversation)
+            except Unavailable as error:  # the disk: send nothing whose position cannot be saved
+                log.warning("a bot cannot save what it forwarded: %s", error.message)
+                self._due.add(conversation)
+                await asyncio.sleep(next(waits))
 
-    async def _show_typing(self) -> bool:
+    def _on_served(self, conversation: int, task: "asyncio.Task[None]") -> None:
+        del self._tasks[conversation]
+        if not task.cancelled() and (error := task.exception()):
+            self._failure = error
+        self._woken.set()
+
+    async def _send_replies(self, conversation: int) -> None:
+        waiting = self._replies[conversation]
+        while waiting:
+            update, reply = waiting.popleft()
+            if update.press:
+                await self._sender.acknowledge(update.press, reply.note or reply.text)
+            if not (update.press and reply.note):
+                await self._sender.send(conversation, reply.text)
+        self._replies.pop(conversation, None)
+
+    def _show_typing(self) -> bool:
         """Show the typing indicator where the agent works; return whether it works anywhere."""
-        working = False
+        working = [one for one in self._saved.state.links if self._is_working(one)]
         now = self._services.clock.monotonic()
-        due = now - self._typed >= TYPING_SECONDS
-        for conversation, link in tuple(self._saved.state.links.items()):
-            with suppress(NotFound, Unavailable):
-                if self._services.chats.get_summary(link.chat).working:
-                    working = True
-                    if due:
-                        self._typed = now
-                        await self._sender.show_typing(conversation)
-        return working
+        shown = self._typing is None or self._typing.done()
+        if working and shown and now - self._typed >= TYPING_SECONDS:
+            self._typed = now
+            self._typing = asyncio.create_task(self._send_typing(working))
+        return bool(working)
 
-    async def _forward_chat(self, conversation: int, link: ChatLink) -> None:
-        """Forward the chat's messages since the last one forwarded."""
+    def _is_working(self, conversation: int) -> bool:
+        link = self._saved.state.links[conversation]
+        with suppress(NotFound, Unavailable):
+            return self._saved.state.may_receive(conversation, self._users) and bool(
+                self._services.chats.get_summary(link.chat).working
+            )
+        return False
+
+    async def _send_typing(self, conversations: Collection[int]) -> None:
+        with suppress(Unauthorized):  # the poller gets the same error and reports it
+            for conversation in conversations:
+                await self._sender.show_typing(conversation)
+
+    async def _forward_chat(self, conversation: int) -> None:
+        """Forward the messages of the conversation's chat since the last one forwarded."""
+        link = self._saved.state.links.get(conversation)
+        if link is None or not self._saved.state.may_receive(conversation, self._users):
+            return
         try:
             chat = await self._services.chats.get(link.chat)
             async for batch in self._services.chats.read_messages(chat, link.at):
                 for message in batch:
+                    await self._send_replies(conversation)
                     if self._leaving:
                         return
                     if message.id > link.sent and not await self._forward_message(

@@ -1,5 +1,6 @@
 """The state of a bot across restarts: the updates it has handled, and its conversations' chats."""
 
+from collections.abc import Collection
 from datetime import timedelta
 
 from msgspec import Struct, structs
@@ -22,6 +23,8 @@ class ChatLink(Struct, frozen=True, omit_defaults=True):
     sent: int = 0
     at: Timestamp = ""
     """The time of that message."""
+    user: int = 0
+    """Who wrote last in the conversation; 0 where this was not stored yet."""
 
 
 class Button(Struct, frozen=True):
@@ -68,6 +71,24 @@ class BotState(Struct):
     def mark_handled(self, update: int, now: Timestamp) -> None:
         """Mark an update as handled, so that it is not fetched again."""
         self.offset, self.handled_at = update + 1, now
+
+    def note_user(self, conversation: int, user: int) -> None:
+        """Note who wrote last in a conversation, if it has a chat."""
+        link = self.links.get(conversation)
+        if link and link.user != user:
+            self.links[conversation] = structs.replace(link, user=user)
+
+    def may_receive(self, conversation: int, users: Collection[int]) -> bool:
+        """Return whether a conversation may still see its chat: whom it is with is obeyed.
+
+        A conversation with one person has that person's number; a group's is negative.
+        """
+        link = self.links.get(conversation)
+        if link is None:
+            return False
+        if not link.user and conversation < 0:
+            return bool(users)
+        return (link.user or conversation) in users
 
     def add_button(self, chat: int, prompt: str) -> int:
         """Add a button and return its number."""

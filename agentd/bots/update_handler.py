@@ -4,7 +4,9 @@ An update's number is the idempotency key of its prompt. So a daemon that was ki
 saved that the update is handled sends the same prompt again, and gets the first one.
 """
 
+import asyncio
 from collections.abc import Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from agentd.bots import replies
@@ -30,11 +32,13 @@ from agentd.bots.conversation import (
     TranscribeVoice,
     find_answered,
     find_question,
+    is_for_another_bot,
     parse_prompt,
     parse_update,
 )
 from agentd.bots.messenger import Attachment, IncomingUpdate, Messenger
 from agentd.bots.model import BotSettings
+from agentd.bots.runtime import iter_delays
 from agentd.bots.services import BotServices
 from agentd.bots.state import BotState, ChatLink
 from agentd.chats.approval import LONGEST_NOTE, Approval
@@ -46,6 +50,8 @@ from agentd.core.ids import MAX_ID
 
 LARGEST_FILE = 20 * 1024 * 1024
 """Bytes; the messenger delivers no larger file."""
+FETCHES = 3
+"""Attempts to fetch a file: everything else that is written to the bot waits meanwhile."""
 NO_SPEECH = "Voice messages need speech recognition, which is not configured. Please write."
 NO_UPLOADS = "Pictures cannot be uploaded here."
 
@@ -64,9 +70,15 @@ class UpdateHandler:
     """Handles the updates of one bot."""
 
     def __init__(
-        self, settings: BotSettings, services: BotServices, state: BotState, messenger: Messenger
+        self,
+        settings: BotSettings,
+        services: BotServices,
+        state: BotState,
+        messenger: Messenger,
+        name: str,
     ) -> None:
         self._settings = settings
+        self._name = name
         self._services = services
         self._state = state
         self._messenger = messenger
@@ -78,6 +90,8 @@ class UpdateHandler:
         Raises ``Unavailable`` when the disk fails (the caller retries), and ``Unauthorized`` when
         the token is refused. Every other error becomes the reply.
         """
+        if is_for_another_bot(update, self._name):
+            return Reply()
         try:
             return await self._execute(parse_update(update, self._state), update)
         except (Unavailable, Unauthorized):
@@ -273,7 +287,12 @@ class UpdateHandler:
     async def _fetch(self, attachment: Attachment) -> bytes:
         if attachment.size > LARGEST_FILE:
             raise TooLarge(f"A file may have {LARGEST_FILE // 1024 // 1024} MB at most")
-        return await self._messenger.fetch(attachment)
+        for seconds in islice(iter_delays(), FETCHES):
+            try:
+                return await self._messenger.fetch(attachment)
+            except Unavailable:
+                await asyncio.sleep(seconds)
+        raise NotFound("The file could not be fetched; send it again")
 
     def _make_key(self, update: IncomingUpdate) -> IdempotencyKey:
         return IdempotencyKey(f"{self._by} {self._state.account} update {update.id}", "update")

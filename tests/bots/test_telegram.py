@@ -625,3 +625,122 @@ def test_a_chat_that_cannot_be_read_holds_up_no_other_conversation(
         api.say("two", OTHER_USER)
         until(lambda: api.list_texts(OTHER_USER) == ["echo: two"])
         assert get_bot(daemon)["pollingError"] is None
+
+
+# Several people.
+
+GROUP = {"id": -5, "type": "group", "title": "Ours"}
+PHOTO = {"file_id": "photo1", "file_unique_id": "u", "width": 1, "height": 1, "file_size": 108}
+
+
+def test_a_person_who_is_no_longer_obeyed_sees_nothing_more_of_the_chat(
+    tmp_path: Path, api: BotApi
+) -> None:
+    configure(tmp_path, api, users=[USER, OTHER_USER])
+    with Serving(tmp_path) as daemon:
+        api.say("one", OTHER_USER)
+        until(lambda: api.list_texts(OTHER_USER) == ["echo: one"])
+        api.say("two", OTHER_USER, chat=GROUP)
+        until(lambda: api.list_texts(-5) == ["echo: two"])
+        api.say("/chat 1")
+        until(api.list_texts)
+        calls = len(api.calls)
+        configure(tmp_path, api)
+        until(lambda: "getMe" in api.calls[calls:])
+        for chat in (1, 2):
+            client = daemon.client()
+            client.post(f"/api/remote/chats/{chat}/queue", {"prompt": "secret"})
+            wait_until_idle(daemon, chat)
+        until(lambda: "echo: secret" in api.list_texts())
+        api.say("/chat 2")
+        until(lambda: "<b>Chat 2</b>" in api.list_texts()[-1])
+        assert api.list_texts(OTHER_USER) == ["echo: one"]
+        assert api.list_texts(-5) == ["echo: two"]
+        api.say("three", chat=GROUP)  # somebody who is obeyed is there, too
+        until(lambda: api.list_texts(-5) == ["echo: two", "echo: secret", "echo: three"])
+
+
+def test_a_conversation_that_must_wait_holds_up_no_other(
+    tmp_path: Path, api: BotApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configure(tmp_path, api, users=[USER, OTHER_USER])
+    monkeypatch.setattr(polling, "LEAVE_SECONDS", 0.1)
+    answer = api.answer
+
+    def flood(method: str, given: dict[str, str]) -> tuple[int, bytes]:
+        if method == "sendMessage" and given["chat_id"] == str(USER):
+            return refuse_call(429, "Too Many Requests: retry after 3600", retry_after=3600)
+        return answer(method, given)
+
+    api.answer = flood  # type: ignore[method-assign]
+    with Serving(tmp_path) as daemon:
+        api.say("one")
+        until(lambda: api.calls.count("sendChatAction") or daemon.client().status(1))
+        api.say("/status")
+        api.say("two", OTHER_USER)
+        until(lambda: api.list_texts(OTHER_USER) == ["echo: two"])
+        api.say("/new three")
+        until(lambda: list_prompts(daemon) == ["one", "two", "three"])
+
+
+def test_a_file_that_cannot_be_fetched_holds_up_nobody_for_long(
+    tmp_path: Path, api: BotApi
+) -> None:
+    configure(tmp_path, api, users=[USER, OTHER_USER])
+    broken = refuse_call(500, "Internal Server Error")
+    api.fault = lambda method: broken if method == "getFile" else None
+    with Serving(tmp_path) as daemon:
+        api.say(photo=[PHOTO], caption="What is this?")
+        api.say("two", OTHER_USER)
+        until(lambda: api.list_texts(OTHER_USER) == ["echo: two"])
+        until(lambda: api.list_texts() == ["The file could not be fetched; send it again"])
+        assert list_prompts(daemon) == ["two"]
+
+
+def test_a_file_is_fetched_though_the_first_attempt_fails(tmp_path: Path, api: BotApi) -> None:
+    configure(tmp_path, api)
+    api.files["photo1"] = b"\x89PNG\r\n\x1a\n" + bytes(100)
+    api.fault = lambda method: (
+        refuse_call(502, "Bad Gateway")
+        if method == "getFile" and api.calls.count(method) == 1
+        else None
+    )
+    with Serving(tmp_path) as daemon:
+        api.say(photo=[PHOTO], caption="What is this?")
+        until(lambda: list_prompts(daemon))
+
+
+def test_a_command_for_another_bot_of_the_group_is_not_obeyed(tmp_path: Path, api: BotApi) -> None:
+    configure(tmp_path, api)
+    with Serving(tmp_path, AskingEngine()):
+        api.say("do it", chat=GROUP)
+        until(api.list_buttons)
+        other = api.say("/approve@another_bot", chat=GROUP)
+        until(lambda: other not in api.waiting)
+        assert len(api.list_texts(-5)) == 1
+        api.say("/approve@The_Bot", chat=GROUP)
+        until(lambda: "allowed: True" in api.list_texts(-5))
+
+
+def test_a_token_that_is_refused_for_a_reply_alone_is_reported(tmp_path: Path, api: BotApi) -> None:
+    configure(tmp_path, api)
+    api.fault = lambda method: REVOKED if method == "sendMessage" else None
+    with Serving(tmp_path) as daemon:
+        api.say("hello")
+        until(lambda: get_bot(daemon)["pollingError"] and not get_bot(daemon)["running"])
+        api.fault = lambda method: None
+        configure(tmp_path, api, title="Other")
+        until(lambda: api.list_texts() == ["echo: hello"])
+
+
+def test_a_reply_is_sent_though_the_bot_is_changed_at_once(tmp_path: Path, api: BotApi) -> None:
+    configure(tmp_path, api)
+    slow = refuse_call(429, "Too Many Requests: retry after 1", retry_after=1)
+    api.fault = lambda method: (
+        slow if method == "sendMessage" and api.calls.count(method) == 1 else None
+    )
+    with Serving(tmp_path):
+        api.say("/help")
+        until(lambda: "sendMessage" in api.calls)
+        configure(tmp_path, api, title="Other")
+        until(lambda: len(api.list_texts()) == 1)
