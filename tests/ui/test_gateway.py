@@ -273,6 +273,20 @@ def test_a_key_is_shown_once(gus: Person, gateway: GatewaySite) -> None:
     assert gateway.admin.get("/api/agent/keys/a%20new%20one")["limits"]["day"] == 2.5
 
 
+@pytest.mark.parametrize("path", ["/gateway/keys", "/gateway/management-keys"])
+def test_a_new_key_stays_when_enter_is_pressed_twice(gus: Person, path: str) -> None:
+    page = gus.open(path)
+    page.get_by_role("button", name="New key").first.click()
+    find_field(page, "name").fill("pressed-twice")
+    page.keyboard.press("Enter")
+    key = page.get_by_role("textbox", name="Key", exact=True)
+    expect(key).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(key).to_be_visible()
+    page.get_by_role("button", name="Done").click()
+    expect(key).to_have_count(0)
+
+
 def test_a_limit_bar_says_what_the_ledger_has(gus: Person, gateway: GatewaySite) -> None:
     """Acceptance row 28."""
     spent = sum(one["cost"] for one in gateway.requests(f"key={gateway.ids['laptop']}&limit=200"))

@@ -88,7 +88,8 @@ export async function showKeyOnce(name, key, allowed) {
     const model = signal(models[0]);
     const small = signal(smallModel(models, models[0]));
     const lines = computed(() => exportLines(root, key, model.value, small.value));
-    const text = el("div", { class: "secret-once", tabindex: 0, role: "textbox", "aria-readonly": "true", "aria-label": "Key" }, key);
+    const text = el("div", { class: "secret-once", tabindex: 0, role: "textbox", "aria-readonly": "true", "aria-label": "Key",
+      autofocus: true }, key); // not a button: Enter, pressed again, would close what is shown once
     const copy = async (/** @type {string} */ what, /** @type {string} */ said) => {
       try {
         await navigator.clipboard.writeText(what);

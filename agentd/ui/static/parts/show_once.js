@@ -11,7 +11,8 @@ import { toast } from "./toast.js";
  */
 export function showOnce(name, key, example) {
   return openDialog(`The key of ${name}`, (close) => {
-    const text = el("div", { class: "secret-once", tabindex: 0, role: "textbox", "aria-readonly": "true", "aria-label": "Key" }, key);
+    const text = el("div", { class: "secret-once", tabindex: 0, role: "textbox", "aria-readonly": "true", "aria-label": "Key",
+      autofocus: true }, key); // not a button: Enter, pressed again, would close what is shown once
     const copy = async () => {
       try {
         await navigator.clipboard.writeText(key);
