@@ -31,6 +31,8 @@ class IncomingUpdate(Struct, frozen=True):
     """The id of a press of a button, to acknowledge it ..."""
     data: str = ""
     """... and what the button carries."""
+    moved_to: int = 0
+    """The number that the conversation has from now on, when it gets another."""
 
 
 class BotAccount(Struct, frozen=True):

@@ -183,7 +183,9 @@ class BotPoller:
     async def _handle(self, update: IncomingUpdate, session: _Session) -> None:
         """Handle one update, save that it is handled, then have the reply sent."""
         reply = Reply()
-        if update.user in self.settings.users:
+        if update.moved_to:
+            session.state.move(update.chat, update.moved_to)
+        elif update.user in self.settings.users:
             reply = await self._retry_until_stored(lambda: session.handler.handle(update))
             session.state.note_user(update.chat, update.user)
         else:
@@ -191,6 +193,8 @@ class BotPoller:
         session.state.mark_handled(update.id, self._services.clock.now())
         await self._retry_until_stored(session.saved.save)
         session.forwarder.reply(update, reply)
+        if update.moved_to:
+            session.forwarder.wake(update.moved_to)
 
     async def _retry_until_stored(self, step: Callable[[], Awaitable[T]]) -> T:
         """Return the step's result; retry while the disk fails."""

@@ -66,7 +66,12 @@ class ReplyForwarder:
             waiting.append((update, reply))
         else:
             log.warning("a reply to conversation %d is lost: too many wait", update.chat)
-        self._wake(update.chat)
+        self.wake(update.chat)
+
+    def wake(self, conversation: int) -> None:
+        """Send what there is for a conversation."""
+        self._due.add(conversation)
+        self._woken.set()
 
     def leave(self) -> None:
         """Send no new message of a chat; ``run`` then returns once the replies are sent."""
@@ -101,15 +106,11 @@ class ReplyForwarder:
     def _has_left(self) -> bool:
         return self._leaving and not self._tasks and not self._replies
 
-    def _wake(self, conversation: int) -> None:
-        self._due.add(conversation)
-        self._woken.set()
-
     def _on_event(self, event: Event) -> None:
         if isinstance(event, MessageUpdate) and event.message.role != "user":
             for conversation, link in self._saved.state.links.items():
                 if link.chat == event.chat_id:
-                    self._wake(conversation)
+                    self.wake(conversation)
         elif (
             isinstance(event, ChatUpdate) and event.chat.working and self._is_linked(event.chat.id)
         ):

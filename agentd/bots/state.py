@@ -78,6 +78,12 @@ class BotState(Struct):
         if link and link.user != user:
             self.links[conversation] = structs.replace(link, user=user)
 
+    def move(self, conversation: int, to: int) -> None:
+        """Give a conversation its new number, unless that has a chat already."""
+        link = self.links.pop(conversation, None)
+        if link:
+            self.links.setdefault(to, link)
+
     def may_receive(self, conversation: int, users: Collection[int]) -> bool:
         """Return whether a conversation may still see its chat: whom it is with is obeyed.
 

@@ -42,6 +42,10 @@ UPDATE_KINDS = ("message", "callback_query")
 MISSING = f"python-telegram-bot is not installed; run: {get_install_command('telegram')}"
 REVOKED = "Telegram refuses the bot's token; get a new one from @BotFather"
 OTHER_POLLER = "another program polls Telegram for this bot; stop it, or use another bot"
+WEBHOOK = (
+    "Telegram sends what is written to this bot to a webhook; delete it (the method deleteWebhook "
+    "of the Bot API), or use another bot"
+)
 INVALID_RESPONSE = "Telegram's server gave an invalid response"
 
 
@@ -114,14 +118,21 @@ class Telegram:
             [library.InlineKeyboardButton(key.label, callback_data=key.data) for key in row]
             for row in keyboard
         ]
-        with self._translate_errors():
+
+        async def send_to(number: int) -> None:
             await self._bot.send_message(
-                chat,
+                number,
                 text,
                 parse_mode="HTML" if html else None,
                 reply_markup=library.InlineKeyboardMarkup(rows) if rows else None,
                 link_preview_options=library.LinkPreviewOptions(is_disabled=True),
             )
+
+        with self._translate_errors():
+            try:
+                await send_to(chat)
+            except library.error.ChatMigrated as moved:  # its update may still be on its way
+                await send_to(moved.new_chat_id)
 
     async def acknowledge(self, press: str, text: str) -> None:
         """Show a note for a moment above the conversation."""
@@ -170,7 +181,7 @@ class Telegram:
             case errors.InvalidToken() if error.__cause__ is None or _is_revoked(error):
                 converted = Unauthorized(REVOKED)
             case errors.Conflict():
-                converted = Conflict(OTHER_POLLER)
+                converted = Conflict(WEBHOOK if "webhook" in message else OTHER_POLLER)
             case errors.Forbidden():
                 converted = Forbidden(message)
             case errors.ChatMigrated():
@@ -216,6 +227,12 @@ def _convert_update(update: "Update") -> IncomingUpdate:
     message = update.message
     if message is None or message.from_user is None:
         return IncomingUpdate(update.update_id)
+    if message.migrate_to_chat_id:
+        return IncomingUpdate(
+            update.update_id, message.chat.id, moved_to=message.migrate_to_chat_id
+        )
+    if message.text is None and message.effective_attachment is None:
+        return IncomingUpdate(update.update_id)  # Telegram's own, such as that somebody joined
     attachment = _find_attachment(message)
     caption = message.caption if attachment else ""  # without its file it means something else
     return IncomingUpdate(

@@ -744,3 +744,49 @@ def test_a_reply_is_sent_though_the_bot_is_changed_at_once(tmp_path: Path, api: 
         until(lambda: "sendMessage" in api.calls)
         configure(tmp_path, api, title="Other")
         until(lambda: len(api.list_texts()) == 1)
+
+
+def test_a_group_that_becomes_a_supergroup_keeps_its_chat(tmp_path: Path, api: BotApi) -> None:
+    configure(tmp_path, api)
+    moved = {"id": -1005, "type": "supergroup", "title": "Ours"}
+    answer = api.answer
+    upgraded = refuse_call(
+        400, "Bad Request: group chat was upgraded to a supergroup chat", migrate_to_chat_id=-1005
+    )
+    with Serving(tmp_path) as daemon:
+        api.say("one", chat=GROUP)
+        until(lambda: api.list_texts(-5) == ["echo: one"])
+        api.answer = lambda method, given: (  # type: ignore[method-assign]
+            upgraded if given.get("chat_id") == "-5" else answer(method, given)
+        )
+        daemon.client().post("/api/remote/chats/1/queue", {"prompt": "before it is known"})
+        until(lambda: api.list_texts(-1005) == ["echo: before it is known"])
+        api.say(user=OTHER_USER, chat=GROUP, migrate_to_chat_id=-1005)
+        api.say(user=OTHER_USER, chat=moved, migrate_from_chat_id=-5)
+        api.say("two", chat=moved)
+        until(lambda: api.list_texts(-1005)[1:] == ["echo: two"])
+        assert [one["content"] for one in daemon.client().messages(1)][-2:] == ["two", "echo: two"]
+
+
+def test_what_telegram_itself_says_of_a_conversation_is_not_answered(
+    tmp_path: Path, api: BotApi
+) -> None:
+    configure(tmp_path, api)
+    bot = {"id": 123456789, "is_bot": True, "first_name": "Bot", "username": "the_bot"}
+    with Serving(tmp_path):
+        api.say(chat=GROUP, new_chat_members=[bot])
+        api.say(chat=GROUP, new_chat_title="Theirs")
+        api.say("one", chat=GROUP)
+        until(lambda: api.list_texts(-5) == ["echo: one"])
+        sticker = {"file_id": "s", "file_unique_id": "u", "type": "regular", "width": 1}
+        more = {"height": 1, "is_animated": False, "is_video": False}
+        api.say(chat=GROUP, sticker=sticker | more)
+        until(lambda: "are understood here" in api.list_texts(-5)[-1])
+
+
+def test_a_webhook_that_takes_the_updates_is_told_as_one(tmp_path: Path, api: BotApi) -> None:
+    configure(tmp_path, api)
+    taken = "Conflict: can't use getUpdates method while webhook is active"
+    api.fault = lambda method: refuse_call(409, taken) if method == "getUpdates" else None
+    with Serving(tmp_path) as daemon:
+        until(lambda: "deleteWebhook" in (get_bot(daemon)["pollingError"] or ""))
