@@ -112,6 +112,24 @@ def test_who_goes_back_leaves_a_form_that_was_not_filled_at_once(ada: Person) ->
     expect(page.get_by_role("dialog")).to_have_count(0)
 
 
+def test_enter_that_is_held_down_does_not_answer_the_question_that_it_opened(
+    ada: Person, site: Serving
+) -> None:
+    site.administrator().post("/api/chat-labels", {"name": "precious", "color": "#2f9a63"})
+    page = ada.open("/settings/labels")
+    page.get_by_role("button", name="Actions for precious").press("Enter")
+    page.get_by_role("menuitem", name="Delete").focus()
+    question = page.get_by_role("dialog")
+    page.keyboard.down("Enter")
+    expect(question).to_be_visible()
+    page.keyboard.down("Enter")  # as the keyboard repeats it
+    page.keyboard.up("Enter")
+    expect(question.get_by_role("button", name="Delete")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(question).to_have_count(0)
+    expect(page.locator("li", has_text="precious")).to_have_count(0)
+
+
 @pytest.mark.parametrize("height", [900, 420])
 def test_the_buttons_of_a_long_form_and_why_it_is_refused_are_in_view(
     ada: Person, site: Serving, height: int

@@ -62,6 +62,9 @@ export function openDialog(title, content, options = {}) {
       event.preventDefault();
       void dismiss();
     });
+    dialog.addEventListener("keydown", (event) => { // a key that is held down answers no question that it has opened
+      if (event.repeat && event.key === "Enter" && !(event.target instanceof HTMLTextAreaElement)) event.preventDefault();
+    });
     address = location.href;
     dialog.addEventListener("close", () => {
       dialog.remove();
