@@ -184,7 +184,7 @@ class BotPoller:
         """Handle one update, save that it is handled, then have the reply sent."""
         reply = Reply()
         if update.moved_to:
-            session.state.move(update.chat, update.moved_to)
+            session.forwarder.move(update.chat, update.moved_to)
         elif update.user in self.settings.users:
             reply = await self._retry_until_stored(lambda: session.handler.handle(update))
             session.state.note_user(update.chat, update.user)
@@ -193,8 +193,6 @@ class BotPoller:
         session.state.mark_handled(update.id, self._services.clock.now())
         await self._retry_until_stored(session.saved.save)
         session.forwarder.reply(update, reply)
-        if update.moved_to:
-            session.forwarder.wake(update.moved_to)
 
     async def _retry_until_stored(self, step: Callable[[], Awaitable[T]]) -> T:
         """Return the step's result; retry while the disk fails."""

@@ -52,6 +52,8 @@ class ReplyForwarder:
         self._replies: defaultdict[int, deque[tuple[IncomingUpdate, Reply]]] = defaultdict(deque)
         self._tasks: dict[int, asyncio.Task[None]] = {}
         """The conversations that are served now."""
+        self._moved: dict[int, int] = {}
+        """The new numbers of conversations that have one."""
         self._typing: asyncio.Task[None] | None = None
         self._typed = -TYPING_SECONDS
         self._failure: BaseException | None = None
@@ -67,6 +69,12 @@ class ReplyForwarder:
         else:
             log.warning("a reply to conversation %d is lost: too many wait", update.chat)
         self.wake(update.chat)
+
+    def move(self, conversation: int, to: int) -> None:
+        """Serve a conversation by its new number, once what is under way by the old one is done."""
+        self._saved.state.move(conversation, to)
+        self._moved[conversation] = to
+        self.wake(to)
 
     def wake(self, conversation: int) -> None:
         """Send what there is for a conversation."""
@@ -84,7 +92,7 @@ class ReplyForwarder:
         try:
             while self._failure is None and not self._has_left:
                 self._woken.clear()
-                for conversation in self._due - self._tasks.keys():
+                for conversation in self._due - self._list_served():
                     task = asyncio.create_task(self._serve(conversation))
                     task.add_done_callback(partial(self._on_served, conversation))
                     self._tasks[conversation] = task
@@ -101,6 +109,10 @@ class ReplyForwarder:
                 await asyncio.wait(tasks)
         if self._failure:
             raise self._failure
+
+    def _list_served(self) -> set[int]:
+        """Return the numbers of the conversations that are served, new ones and old ones."""
+        return self._tasks.keys() | {self._moved[one] for one in self._tasks if one in self._moved}
 
     @property
     def _has_left(self) -> bool:
@@ -201,6 +213,7 @@ class ReplyForwarder:
         if link is None or link.chat != chat_id:
             return False
         sent = await self._send_message(conversation, chat_id, message)
+        conversation = self._moved.get(conversation, conversation)
         link = state.links.get(conversation)
         if link is None or link.chat != chat_id:
             return False

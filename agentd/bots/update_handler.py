@@ -6,6 +6,7 @@ saved that the update is handled sends the same prompt again, and gets the first
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import islice
 from typing import NamedTuple
 
@@ -287,11 +288,10 @@ class UpdateHandler:
     async def _fetch(self, attachment: Attachment) -> bytes:
         if attachment.size > LARGEST_FILE:
             raise TooLarge(f"A file may have {LARGEST_FILE // 1024 // 1024} MB at most")
-        for seconds in islice(iter_delays(), FETCHES):
-            try:
+        for seconds in (0.0, *islice(iter_delays(), FETCHES - 1)):
+            await asyncio.sleep(seconds)
+            with suppress(Unavailable):
                 return await self._messenger.fetch(attachment)
-            except Unavailable:
-                await asyncio.sleep(seconds)
         raise NotFound("The file could not be fetched; send it again")
 
     def _make_key(self, update: IncomingUpdate) -> IdempotencyKey:

@@ -3,6 +3,7 @@
 import html
 import json
 import logging
+import threading
 import time
 from collections.abc import AsyncGenerator, Iterator
 from pathlib import Path
@@ -16,7 +17,7 @@ from agentd.bots import runtime as bots_runtime
 from agentd.bots.update_handler import NO_SPEECH
 from agentd.http.log_scrubber import LogFormatter
 from tests.bots.bot_api import OTHER_POLLER, REVOKED, TOKEN, USER, BotApi, refuse_call
-from tests.support.daemon import Engine, Serving, read_journals, until
+from tests.support.daemon import PATIENCE, Engine, Serving, read_journals, until
 from tests.support.ports import find_free_port
 
 BOT = "helper"
@@ -749,19 +750,28 @@ def test_a_reply_is_sent_though_the_bot_is_changed_at_once(tmp_path: Path, api: 
 def test_a_group_that_becomes_a_supergroup_keeps_its_chat(tmp_path: Path, api: BotApi) -> None:
     configure(tmp_path, api)
     moved = {"id": -1005, "type": "supergroup", "title": "Ours"}
-    answer = api.answer
+    answer, move_is_known = api.answer, threading.Event()
     upgraded = refuse_call(
         400, "Bad Request: group chat was upgraded to a supergroup chat", migrate_to_chat_id=-1005
     )
+
+    def answer_after_move(method: str, given: dict[str, str]) -> tuple[int, bytes]:
+        if given.get("chat_id") == "-5":
+            return upgraded
+        told = answer(method, given)
+        if method == "sendMessage":
+            move_is_known.wait(PATIENCE)
+        return told
+
     with Serving(tmp_path) as daemon:
         api.say("one", chat=GROUP)
         until(lambda: api.list_texts(-5) == ["echo: one"])
-        api.answer = lambda method, given: (  # type: ignore[method-assign]
-            upgraded if given.get("chat_id") == "-5" else answer(method, given)
-        )
+        api.answer = answer_after_move  # type: ignore[method-assign]
         daemon.client().post("/api/remote/chats/1/queue", {"prompt": "before it is known"})
         until(lambda: api.list_texts(-1005) == ["echo: before it is known"])
-        api.say(user=OTHER_USER, chat=GROUP, migrate_to_chat_id=-1005)
+        told = api.say(user=OTHER_USER, chat=GROUP, migrate_to_chat_id=-1005)
+        until(lambda: told not in api.waiting)
+        move_is_known.set()
         api.say(user=OTHER_USER, chat=moved, migrate_from_chat_id=-5)
         api.say("two", chat=moved)
         until(lambda: api.list_texts(-1005)[1:] == ["echo: two"])
