@@ -7,8 +7,8 @@ and writing inside the workspace need no approval unless a rule says otherwise; 
 asked about in ``auto``, too.
 
 A rule that denies or asks is matched against each command of a line. It sees only the text, not
-what a script, an alias, ``make``, an interpreter or another machine (``ssh``) does. Where the text does not show whether
-such a rule applies, only a person can allow the line.
+what a script, an alias, ``make``, an interpreter or another machine (``ssh``) does. Where the text
+does not show whether such a rule applies, only a person can allow the line.
 """
 
 import re
