@@ -1,4 +1,4 @@
-/** Dialogs: modal, closed by Escape or Back unless a form was filled, with the focus kept inside by the browser. */
+/** Dialogs: modal, closed by ×, Escape or Back unless a form was filled, with the focus kept inside by the browser. */
 
 import { el, icon } from "../core/el.js";
 import { holdBack } from "../core/router.js";
@@ -44,7 +44,7 @@ export function openDialog(title, content, options = {}) {
     const close = (value = "") => dialog.close(value);
     const giveFocusBack = rememberFocus(); // what opened it may be replaced meanwhile
     const head = el("header", null, el("h2", null, title), el("span", { class: "grow" }),
-      el("button", { class: "btn plain icon small", "aria-label": "Close", onclick: () => close() }, icon("close")));
+      el("button", { class: "btn plain icon small", "aria-label": "Close", onclick: () => void dismiss() }, icon("close")));
     const [inside, end] = detached(() => el("div", { class: "inside" }, options.plain ? null : head, content(close)));
     dialog.append(inside);
     dialog.addEventListener("input", ({ target }) => /** @type {HTMLInputElement} */ (target).form?.setAttribute("data-filled", ""));
