@@ -24,7 +24,7 @@ class ChatLink(Struct, frozen=True, omit_defaults=True):
     at: Timestamp = ""
     """The time of that message."""
     user: int = 0
-    """Who wrote last in the conversation; 0 where this was not stored yet."""
+    """The number of the user who wrote last in the conversation; 0 where it was not stored yet."""
 
 
 class Button(Struct, frozen=True):
