@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TypeAlias
 
-from agentd.agent.diff import MAX_COMPARED_BYTES, cut_diff, make_diff
+from agentd.agent.diff import MAX_COMPARED_BYTES, cut_diff, make_diff, split_lines
 from agentd.agent.tools.edit import replace_text
 from agentd.agent.tools.model import EditFile, EditManyPlaces, Replacement, WriteFile
 from agentd.agent.tools.patch import FilePatch, apply_hunks
@@ -70,7 +70,7 @@ class SafeWriter:
     def write(self, wanted: WriteFile, place: Place) -> WrittenFile:
         """Write a whole file; create missing folders."""
         data = _encode(wanted.text)
-        lines = len(wanted.text.splitlines())
+        lines = len(split_lines(wanted.text))
         existing = self._read_for_diff(place)
         created = self._write_whole(place, data, before=None, make=True)
         if place.protected or (existing is None and not created):
@@ -120,7 +120,7 @@ class SafeWriter:
         after, places = _apply_edits(text, _list_edits(wanted))
         self._write_whole(place, _encode(after), before=before, make=False)
         diff = "" if place.protected else make_diff(place.path, text, after)
-        return WrittenFile(place.path, len(after.splitlines()), places=places, diff=diff)
+        return WrittenFile(place.path, len(split_lines(after)), places=places, diff=diff)
 
     def preview_patch(self, changes: PlacedPatch) -> str:
         """Return the changes of a patch as a diff; protected files are not read for it."""

@@ -103,7 +103,8 @@ class UpstreamCall:
     def list_dropped_fields(self, candidate: Candidate) -> list[str]:
         """Return the names of request fields that this candidate's supplier does not get.
 
-        Only fields without effect on the reply are dropped; others make the request fail.
+        Only fields without effect on the reply are dropped; others make the request fail, unless an
+        operator has them removed, which is not told.
         """
         known = self._conversation
         if candidate.is_passthrough or known is None:

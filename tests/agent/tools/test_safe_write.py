@@ -108,6 +108,12 @@ def test_an_old_file_is_replaced_and_keeps_its_mode(workspace, root):
     assert not [path for path in os.listdir(root) if path.startswith(".agentd-")]
 
 
+def test_the_lines_of_a_file_are_those_of_its_diff_with_form_feeds_in_them(workspace):
+    written = write(workspace, "paged.c", "one\f\ntwo\u2028\n")
+    assert (written.lines, "@@ -0,0 +1,2 @@" in written.diff) == (2, True)
+    assert edit(workspace, "paged.c", "two", "2").lines == 2
+
+
 def test_a_file_with_another_name_elsewhere_keeps_its_content_there(workspace, root):
     os.link(root.parent / "secret" / "key", root / "hard")
     write(workspace, "hard")
