@@ -67,6 +67,20 @@ def test_a_form_that_was_not_filled_is_left_at_once(
     expect(page.get_by_role("dialog")).to_have_count(0)
 
 
+def test_the_browser_asks_before_a_reload_loses_a_filled_form(ada: Person) -> None:
+    page, dialog = open_form(ada)
+    dialog.get_by_label("Name").press_sequentially("urgent")
+    with page.expect_event("dialog") as asked:
+        page.evaluate("() => void setTimeout(() => location.reload())")
+    assert asked.value.type == "beforeunload"
+    asked.value.dismiss()
+    expect(dialog.get_by_label("Name")).to_have_value("urgent")
+    press_escape(page)
+    page.get_by_role("button", name="Discard").click()
+    page.reload()  # which would wait for ever for an answer
+    expect(page.get_by_role("button", name="Add a label").first).to_be_visible()
+
+
 def test_a_form_that_is_saved_meanwhile_takes_its_question_with_it(
     ada: Person, site: Serving
 ) -> None:

@@ -320,8 +320,10 @@ function hear(event) {
   if (stopped) return;
   const message = event.data;
   if (message.kind === "hello") {
-    if (message.user !== session.peek()?.user) location.reload(); // somebody else has signed in
-    else if (leading.peek()) channel.postMessage({ kind: "state", state: state.peek(), id: last });
+    if (message.user !== session.peek()?.user) { // somebody else has signed in: also a filled form is left
+      document.body.replaceChildren();
+      location.reload();
+    } else if (leading.peek()) channel.postMessage({ kind: "state", state: state.peek(), id: last });
   } else if (message.kind === "woke") {
     if (!leading.peek()) return;
     channel.postMessage({ kind: "state", state: state.peek(), id: last });

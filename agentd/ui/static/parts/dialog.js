@@ -28,6 +28,11 @@ holdBack(() => {
   return true;
 });
 
+// The browser asks in words of its own whether to reload or leave the page.
+addEventListener("beforeunload", (event) => {
+  if (document.querySelector("dialog[open] [data-filled]")) event.preventDefault();
+});
+
 /**
  * Show a dialog until it is closed. One that is open already is not opened again, as by a second click on a button
  * whose dialog first reads something.
