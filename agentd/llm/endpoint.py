@@ -1,6 +1,6 @@
 """The connection to a model supplier: its URL, its dialect, and the transport."""
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias, get_args
 
 from msgspec import Meta, Struct
 
@@ -9,6 +9,8 @@ from agentd.llm.conversation import DialectName
 
 ChannelDialect: TypeAlias = Literal["openai-chat", "openai-responses", "anthropic", "gemini"]
 """The dialects that a supplier can speak."""
+
+ALL_DIALECTS: tuple[ChannelDialect, ...] = get_args(ChannelDialect)
 
 
 SupplierUrl: TypeAlias = Annotated[
@@ -37,7 +39,7 @@ class ChannelTransport(Struct, frozen=True, omit_defaults=True):
 
     def __repr__(self) -> str:
         """Omit the URL, which holds a secret."""
-        return f"Transport({self.kind!r})"
+        return f"ChannelTransport({self.kind!r})"
 
 
 class SupplierAccess(Struct, frozen=True):

@@ -6,7 +6,7 @@ a piece of input that is repeated to see that the parser's time grows with the i
 
 import base64
 import json
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
 from zlib import crc32
@@ -31,9 +31,11 @@ from agentd.live.cursor import parse_cursor
 from agentd.live.signalr import messages
 from agentd.live.signalr.framing import RecordReader
 from agentd.llm.dialects.anthropic import upstream as anthropic
+from agentd.llm.dialects.embeddings.translation import EMBEDDING_DIALECTS, EmbeddingTranslator
 from agentd.llm.dialects.gemini import upstream as gemini
 from agentd.llm.dialects.openai_chat import upstream as openai_chat
 from agentd.llm.dialects.openai_responses import upstream as openai_responses
+from agentd.llm.endpoint import ChannelDialect
 from agentd.mcp.messages import read_message
 from agentd.schedules.cron import parse_cron
 from agentd.speech import audio
@@ -101,6 +103,20 @@ def parse_supplier_streams(data: bytes) -> None:
             reader.feed(part)
         reader.close()
         dialect.parse_response(data)
+
+
+def parse_embeddings(data: bytes) -> None:
+    """Parse a request for embeddings in both dialects, and the reply to one; that never raises."""
+    for name, dialect in EMBEDDING_DIALECTS.items():
+        with suppress(AgentdError):
+            dialect.parse_request(data)
+        with suppress(AgentdError):
+            dialect.rewrite_for_passthrough(data, "m")
+        for caller in EMBEDDING_DIALECTS:
+            if caller != name:
+                EmbeddingTranslator(caller, _EMBEDDED[caller], is_batch=True).translate_reply(
+                    name, data, "m"
+                )
 
 
 def parse_json_rpc(data: bytes) -> None:
@@ -244,6 +260,11 @@ _FORM = b'--x\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r
 
 _CHUNKED = b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
 
+_EMBEDDED: Mapping[ChannelDialect, bytes] = {
+    "openai-chat": b'{"model":"m","input":["a"],"encoding_format":"base64"}',
+    "gemini": b'{"requests":[{"content":{"parts":[{"text":"a"}]},"outputDimensionality":1}]}',
+}
+
 TARGETS: dict[str, FuzzTarget] = {
     "json-body": FuzzTarget(
         parse_json_body,
@@ -279,6 +300,20 @@ TARGETS: dict[str, FuzzTarget] = {
         (
             (b"", _CHUNK, b""), (b"", _EVENT, b""), (b"data: ", b"[", b"\n\n"),
             (b"", b"data: {}\n", b"\n"),
+        ),
+    ),
+    "embeddings": FuzzTarget(
+        parse_embeddings,
+        (
+            *_EMBEDDED.values(),
+            b'{"data":[{"index":0,"embedding":[0.5]}],"usage":{"prompt_tokens":1}}',
+            b'{"embeddings":[{"values":[0.5,-1e9]}],"usageMetadata":{"promptTokenCount":1}}',
+        ),
+        (
+            (b'{"requests":[', b'{"content":{"parts":[{"text":"a"}]}},', b"{}]}"),
+            (b'{"model":"m","input":[', b'"a",', b'""]}'),
+            (b'{"embeddings":[{"values":[', b"0.5,", b"1]}]}"),
+            (b'{"data":[', b'{"index":0,"embedding":[1]},', b"{}]}"),
         ),
     ),
     "json-rpc": FuzzTarget(

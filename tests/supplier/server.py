@@ -11,7 +11,7 @@ from tornado.iostream import StreamClosedError
 from tornado.netutil import bind_sockets
 from tornado.web import Application, RequestHandler
 
-from tests.supplier import chat, gemini, messages, responses
+from tests.supplier import chat, embeddings, gemini, messages, responses
 from tests.supplier.frames import CREATED, render_openai_error
 from tests.supplier.request import Request
 from tests.supplier.steps import Answer, Break, Fail, Fault, Garble, Refuse, Stall
@@ -52,6 +52,8 @@ async def running_server(supplier: "Supplier") -> AsyncIterator[int]:
         ("/v1/responses", _Model, {**common, "dialect": responses}),
         ("/v1/messages", _Model, {**common, "dialect": messages}),
         (gemini.PATH, _Model, {**common, "dialect": gemini}),
+        (embeddings.OPENAI_PATH, _Embeddings, common),
+        (embeddings.GEMINI_PATH, _Embeddings, common),
         ("/v1/messages/count_tokens", _CountTokens, common),
         ("/v1/models", _Models, common),
         ("/v1beta/models", _GeminiModels, common),
@@ -85,6 +87,12 @@ class _Handler(RequestHandler):
             body = sent.body.decode(errors="replace")
         headers = {name.lower(): value for name, value in sent.headers.get_all()}
         self.parsed = Request(sent.method or "", sent.path, headers, body)
+
+    def finish_with(self, document: Any) -> None:
+        """Send a scripted document: JSON, bytes, or a status with one of them."""
+        status, body = document if isinstance(document, tuple) else (200, document)
+        self.set_status(status)
+        self.finish(body if isinstance(body, bytes) else json.dumps(body))
 
     def compute_etag(self) -> None:
         """Omit the ETag: no supplier sends one."""
@@ -174,6 +182,26 @@ class _Model(_Handler):
         self.request.connection.stream.close()  # type: ignore[attr-defined]
 
 
+class _Embeddings(_Handler):
+    """The vectors of texts, or a scripted document."""
+
+    def post(self) -> None:
+        self.supplier.others.append(self.parsed)
+        if self.parsed.path in self.supplier.documents:
+            self.finish_with(self.supplier.documents[self.parsed.path])
+            return
+        body, is_counted = self.parsed.body, self.supplier.counts_embeddings
+        try:
+            if self.parsed.path == embeddings.OPENAI_PATH:
+                self.write(embeddings.answer_openai(body, is_counted=is_counted))
+            else:
+                path = self.parsed.path
+                self.write(embeddings.answer_gemini(path, body, is_counted=is_counted))
+        except ValueError as error:
+            self.set_status(400)
+            self.write(render_openai_error(Refuse(400, str(error))))
+
+
 class _CountTokens(_Handler):
     """Anthropic's count: four characters are a token."""
 
@@ -230,10 +258,7 @@ class _Unknown(_Handler):
         super().prepare()
         self.supplier.others.append(self.parsed)
         if self.parsed.path in self.supplier.documents:
-            document = self.supplier.documents[self.parsed.path]
-            status, body = document if isinstance(document, tuple) else (200, document)
-            self.set_status(status)
-            self.finish(body if isinstance(body, bytes) else json.dumps(body))
+            self.finish_with(self.supplier.documents[self.parsed.path])
             return
         self.set_status(404)
         self.finish(

@@ -29,13 +29,15 @@ class Supplier:
         self.requests: list[Request] = []
         """The requests for an answer of a model, in their order."""
         self.others: list[Request] = []
-        """All others: lists of models, counts of tokens, unknown paths."""
+        """All others: embeddings, lists of models, counts of tokens, unknown paths."""
         self.models = ["scripted-large", "scripted-small"]
         """The models that ``/v1/models`` lists."""
         self.pages = 1
         """The number of pages of that list, where the dialect has pages."""
         self.documents: dict[str, Any] = {}
         """What other paths are answered: JSON, bytes, or a status with one of them."""
+        self.counts_embeddings = True
+        """Whether replies with embeddings have a usage."""
         self.about: dict[str, dict[str, Any]] = {}
         """Further fields of a model in the list, by its name."""
         self._steps: deque[Step] = deque()

@@ -8,7 +8,7 @@ supplier itself said when to come back.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from math import ceil, inf, log
 from typing import Literal, Protocol
 
@@ -33,7 +33,7 @@ from agentd.gateway.channels.failures import (
 from agentd.gateway.channels.masking import mask
 from agentd.gateway.channels.model import Channel
 from agentd.gateway.keys.model import AccessKey
-from agentd.llm.endpoint import ChannelDialect
+from agentd.llm.endpoint import ALL_DIALECTS, ChannelDialect
 from agentd.llm.parameters import ParameterChanges
 from agentd.llm.price import Prices
 from agentd.models.gateway_model import GatewayModel, ModelRoute
@@ -185,20 +185,20 @@ class Router:
         key: AccessKey,
         dialect: ChannelDialect,
         *,
-        translate: bool = True,
+        others: Collection[ChannelDialect] = ALL_DIALECTS,
     ) -> list[Candidate]:
         """Return the candidates for a request in this dialect, in the order in which to try them.
 
-        Without ``translate`` only channels that speak the dialect themselves. Routes of weight 0
-        come after all others of their priority. If the list is empty, ``explain_no_candidates``
-        says why.
+        ``others`` are the dialects into which the request can be translated for channels that do
+        not speak its own. Routes of weight 0 come after all others of their priority. If the list
+        is empty, ``explain_no_candidates`` says why.
         """
         usable = []
         for route in model.routes:
             channel = channels.get(route.channel)
             if model.enabled and channel and channel.enabled:
-                candidate = _make_candidate(model, route, channel, dialect)
-                if candidate.is_allowed_for(key) and (translate or candidate.is_passthrough):
+                candidate = _make_candidate(model, route, channel, dialect, others)
+                if candidate and candidate.is_allowed_for(key):
                     usable.append((route, candidate))
         # Each is looked at once: one that becomes ready meanwhile must not be in neither part.
         looked_at = [(pair, self._find_cooldown(pair[1])) for pair in usable]
@@ -279,7 +279,7 @@ class Router:
         key: AccessKey,
         dialect: ChannelDialect,
         *,
-        translate: bool = True,
+        others: Collection[ChannelDialect] = ALL_DIALECTS,
     ) -> AgentdError:
         """Return the error that explains an empty result of ``find_candidates``; same arguments."""
         if not (model.enabled and key.may_call(model.name)):
@@ -293,17 +293,16 @@ class Router:
             return Unavailable(disabled if known else missing)
         if not allowed:
             return Forbidden(f'This key may use none of the channels of the model "{model.name}".')
-        if not (translate or any(dialect in channel.dialects for channel in allowed)):
+        if not any(_choose_dialect(channel, dialect, others) for channel in allowed):
             return BadRequest(f'No channel of the model "{model.name}" supports this endpoint.')
         in_cooldown = [
             cooldown
             for route in model.routes
             if channels.get(route.channel) in allowed
             and (
-                cooldown := self._find_cooldown(
-                    _make_candidate(model, route, channels[route.channel], dialect)
-                )
+                candidate := _make_candidate(model, route, channels[route.channel], dialect, others)
             )
+            and (cooldown := self._find_cooldown(candidate))
         ]
         wait = min((cooldown.until for cooldown in in_cooldown), default=self._now()) - self._now()
         return AllChannelsCoolingDown(
@@ -411,17 +410,33 @@ def make_not_found(name: str, known: Sequence[str]) -> NotFound:
     return NotFound(f'There is no model "{name[:100]}", or this key may not call it{near}')
 
 
+def _choose_dialect(
+    channel: Channel, dialect: ChannelDialect, others: Collection[ChannelDialect]
+) -> ChannelDialect | None:
+    """Return the dialect to speak to a channel: the caller's, else the first that can be."""
+    if dialect in channel.dialects:
+        return dialect
+    return next((one for one in channel.dialects if one in others), None)
+
+
 def _make_candidate(
-    model: GatewayModel, route: ModelRoute, channel: Channel, dialect: ChannelDialect
-) -> Candidate:
-    passes = dialect in channel.dialects
+    model: GatewayModel,
+    route: ModelRoute,
+    channel: Channel,
+    dialect: ChannelDialect,
+    others: Collection[ChannelDialect],
+) -> Candidate | None:
+    """Return how a route is called, or None if its channel speaks none of the dialects."""
+    spoken = _choose_dialect(channel, dialect, others)
+    if spoken is None:
+        return None
     return Candidate(
         model=model.name,
         channel=channel,
         supplier_model=route.model or model.name,
         prices=route.prices or model.prices,
-        is_passthrough=passes,
-        dialect=dialect if passes else channel.dialects[0],
+        is_passthrough=spoken == dialect,
+        dialect=spoken,
         headers=model.headers,
         parameters=_list_parameter_changes(model, channel),
     )

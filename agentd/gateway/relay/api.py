@@ -18,7 +18,7 @@ from agentd.gateway.relay.error_bodies import (
     detect_caller_dialect,
 )
 from agentd.gateway.relay.relay import Relay
-from agentd.gateway.relay.request import GatewayEndpoint, GatewayRequest
+from agentd.gateway.relay.request import EndpointKind, GatewayEndpoint, GatewayRequest
 from agentd.http.access import RouteGroup
 from agentd.http.content_encoding import decompress_body
 from agentd.http.request import Request, Response
@@ -34,6 +34,13 @@ EMBEDDINGS = GatewayEndpoint("/v1/embeddings", "openai-chat", "embeddings")
 COUNT = GatewayEndpoint("/v1/messages/count_tokens", "anthropic", "count")
 GEMINI = "/v1beta/models/{name}"
 GEMINI_V1 = "/v1/models/{name}"
+
+_GEMINI_KINDS: Mapping[str, EndpointKind] = {
+    **dict.fromkeys(lists.GEMINI_METHODS, "reply"),
+    "countTokens": "count",
+    **dict.fromkeys(lists.GEMINI_EMBEDDING_METHODS, "embeddings"),
+}
+"""What each of Gemini's methods asks for."""
 
 _FORWARDED = ("Anthropic-Version", "Anthropic-Beta", "Openai-Beta")
 """Request headers that are forwarded to a supplier of the same dialect."""
@@ -126,19 +133,27 @@ class GatewayEndpoints:
 
     async def _answer_gemini(self, path: str, call: Request) -> Response:
         model, _, method = call.get_name().rpartition(":")
-        if method not in lists.GEMINI_METHODS:
-            known = ", ".join(lists.GEMINI_METHODS)
+        kind = _GEMINI_KINDS.get(method)
+        if kind is None:
+            known = ", ".join(_GEMINI_KINDS)
             raise NotFound(f"Unknown method {method[:40]!r}; expected one of {known}")
         stream = method == "streamGenerateContent"
         if stream and call.get_query("alt") != "sse":
             raise BadRequest(
                 "Streaming is available as server-sent events only: add ?alt=sse to the URL"
             )
-        endpoint = GatewayEndpoint(path, "gemini", "count" if method == "countTokens" else "reply")
-        return await self._answer(endpoint, call, model, stream=stream)
+        is_batch = method == "batchEmbedContents"
+        endpoint = GatewayEndpoint(path, "gemini", kind)
+        return await self._answer(endpoint, call, model, stream=stream, is_batch=is_batch)
 
     async def _answer(
-        self, endpoint: GatewayEndpoint, call: Request, model: str = "", *, stream: bool = False
+        self,
+        endpoint: GatewayEndpoint,
+        call: Request,
+        model: str = "",
+        *,
+        stream: bool = False,
+        is_batch: bool = False,
     ) -> Response:
         key = self._require_key(call)
         body = await decompress_body(
@@ -153,6 +168,7 @@ class GatewayEndpoints:
             headers=_select_headers(call, _FORWARDED),
             model=model,
             stream=stream,
+            is_batch=is_batch,
             trace_context=_select_headers(call, _TRACE) if self._relay.is_traced else _NO_HEADERS,
         )
         response = await self._relay.answer(request)
@@ -198,8 +214,8 @@ MODEL = Parameter(
 MODEL_AND_METHOD = Parameter(
     "name",
     "path",
-    "Model and method: MODEL:generateContent, MODEL:streamGenerateContent or MODEL:countTokens.",
-    {"type": "string", "pattern": "^.+:(generateContent|streamGenerateContent|countTokens)$"},
+    f"Model and method, such as MODEL:generateContent. The methods are {', '.join(_GEMINI_KINDS)}.",
+    {"type": "string", "pattern": f"^.+:({'|'.join(_GEMINI_KINDS)})$"},
 )
 ALT = Parameter("alt", "query", "Required for streaming: server-sent events.", {"const": "sse"})
 HEADERS = {
@@ -309,7 +325,7 @@ def _list_gemini_routes(gateway: GatewayEndpoints, ask: Callable[..., Route]) ->
         gemini(
             "/v1beta/models/{name}",
             endpoint=gateway.serve_gemini,
-            summary="Generate content (Gemini), streamed or not, or count tokens.",
+            summary="Generate content (Gemini), streamed or not; count tokens; create embeddings.",
             operation_id="generate_content",
         ),
         gemini(

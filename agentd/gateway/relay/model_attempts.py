@@ -1,6 +1,7 @@
 """Tries the routes of a model, and then its fallbacks, until one of them gives a reply."""
 
 import logging
+from collections.abc import Collection, Mapping
 from decimal import Decimal
 from functools import partial
 from typing import TypeAlias
@@ -30,11 +31,20 @@ from agentd.gateway.relay.services import RelayServices
 from agentd.gateway.relay.upstream_call import UpstreamCall
 from agentd.gateway.secrets.masker import MaskedRequest
 from agentd.gateway.settings.model import GatewaySettings
-from agentd.llm.dialects import openai_embeddings, token_estimate
+from agentd.llm.dialects import token_estimate
+from agentd.llm.dialects.embeddings.translation import EMBEDDING_DIALECTS
+from agentd.llm.endpoint import ALL_DIALECTS, ChannelDialect
 from agentd.llm.price import add_amounts
 from agentd.models.gateway_model import GatewayModel
 
 log = logging.getLogger(__name__)
+
+_OTHER_DIALECTS: Mapping[str, Collection[ChannelDialect]] = {
+    "reply": ALL_DIALECTS,
+    "embeddings": EMBEDDING_DIALECTS.keys(),
+    "count": (),
+}
+"""The dialects into which requests are translated, by ``GatewayEndpoint.kind``."""
 
 _Failure: TypeAlias = FailedAttempt | AgentdError
 """A model brought no reply: its last failed call, or the reason why none could be made."""
@@ -72,15 +82,11 @@ class ModelAttempts:
         there are no candidates if fallbacks are no remedy, or the model has none.
         """
         router, dialect = self._services.router, request.endpoint.dialect
-        channels, translate = self._services.channels(), request.endpoint.kind == "reply"
-        candidates = router.find_candidates(
-            model, channels, request.key, dialect, translate=translate
-        )
+        channels, others = self._services.channels(), _OTHER_DIALECTS[request.endpoint.kind]
+        candidates = router.find_candidates(model, channels, request.key, dialect, others=others)
         if candidates or request.endpoint.kind == "count":
             return candidates[: self._services.settings().tries]
-        reason = router.explain_no_candidates(
-            model, channels, request.key, dialect, translate=translate
-        )
+        reason = router.explain_no_candidates(model, channels, request.key, dialect, others=others)
         if model.fallbacks and isinstance(reason, Unavailable):
             return reason
         raise reason
@@ -265,7 +271,7 @@ def _get_kind(failure: _Failure) -> Failure:
 def _estimate_input_tokens(request: GatewayRequest) -> int:
     """Return the most tokens that a supplier can count of the request, before any does."""
     if request.endpoint.kind == "embeddings":
-        return openai_embeddings.estimate_tokens(request.body)
+        return EMBEDDING_DIALECTS[request.endpoint.dialect].estimate_tokens(request.body)
     return token_estimate.estimate_tokens(request.body)
 
 

@@ -32,9 +32,11 @@ from agentd.gateway.relay.running_work import RunningWork
 from agentd.gateway.relay.services import RelayServices
 from agentd.gateway.relay.traced_accounting import TracedAccounting
 from agentd.gateway.secrets.masker import MaskedRequest
-from agentd.llm.dialects import error_bodies, openai_embeddings, token_estimate
+from agentd.llm.dialects import error_bodies, token_estimate
 from agentd.llm.dialects.caller import RequestSummary
 from agentd.llm.dialects.callers import CALLERS
+from agentd.llm.dialects.embeddings import gemini as gemini_embeddings
+from agentd.llm.dialects.embeddings import openai as openai_embeddings
 from agentd.llm.dialects.gemini import request as gemini_request
 from agentd.llm.dialects.openai_responses.item_references import resolve_references
 
@@ -161,6 +163,8 @@ def _resolve_items(request: GatewayRequest, items: ItemCache) -> GatewayRequest:
 def _summarize(request: GatewayRequest) -> RequestSummary:
     """Return the model, whether it streams, and how much is asked for. Raises ``BadRequest``."""
     endpoint = request.endpoint
+    if endpoint.kind == "embeddings" and endpoint.dialect == "gemini":
+        return gemini_embeddings.peek(request.body, request.model, is_batch=request.is_batch)
     if endpoint.kind == "embeddings":
         return openai_embeddings.peek(request.body)
     if endpoint.dialect == "gemini":

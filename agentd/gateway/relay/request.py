@@ -1,7 +1,7 @@
 """Requests to the gateway, and their responses."""
 
 from collections.abc import AsyncIterator, Awaitable, Mapping
-from typing import Literal, Protocol
+from typing import Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 
@@ -20,13 +20,17 @@ ERROR_KEY_REVOKED = "revoked"
 """The error of what was ended with its key, as the ledger has it."""
 
 
+EndpointKind: TypeAlias = Literal["reply", "embeddings", "count"]
+"""What an address of the gateway is asked for: a model's reply, vectors, or a number of tokens."""
+
+
 class GatewayEndpoint(Struct, frozen=True):
     """An address of the gateway: the dialect spoken there, and what is asked for."""
 
     path: str
     """The path as in the table of routes."""
     dialect: ChannelDialect
-    kind: Literal["reply", "embeddings", "count"] = "reply"
+    kind: EndpointKind = "reply"
 
 
 class GatewayRequest(Struct, frozen=True, kw_only=True):
@@ -43,6 +47,8 @@ class GatewayRequest(Struct, frozen=True, kw_only=True):
     """The model, if the address names it (Gemini)."""
     stream: bool = False
     """True if the path asks for a stream (Gemini)."""
+    is_batch: bool = False
+    """True if the path asks for the embeddings of several texts (Gemini)."""
     trace_context: Mapping[str, str] = {}
     """The caller's headers ``traceparent`` and ``tracestate``, if spans are sent."""
 

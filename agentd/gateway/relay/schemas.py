@@ -89,13 +89,22 @@ EMBEDDING = _make_object(
     input={"anyOf": [_NAME, {"type": "array", "items": {}, "minItems": 1}]},
 )
 EMBEDDED = _make_object("data", data=_OBJECTS, model=_TEXT, usage=_OBJECT)
-GENERATE = _make_object(
+_GENERATION = _make_object(
     "contents", contents=_OBJECTS, systemInstruction=_OBJECT, generationConfig=_OBJECT
 )
+GENERATE: Schema = {
+    "anyOf": [
+        _GENERATION,
+        _make_object("content", content=_OBJECT, taskType=_TEXT, outputDimensionality=_COUNT),
+        _make_object("requests", requests=_OBJECTS),
+    ]
+}
 GENERATED: Schema = {
     "anyOf": [
         _make_object("candidates", candidates=_OBJECTS, usageMetadata=_OBJECT),
         _make_object("totalTokens", totalTokens=_COUNT),
+        _make_object("embedding", embedding=_OBJECT, usageMetadata=_OBJECT),
+        _make_object("embeddings", embeddings=_OBJECTS, usageMetadata=_OBJECT),
     ]
 }
 

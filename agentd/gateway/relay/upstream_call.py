@@ -15,10 +15,10 @@ from agentd.gateway.relay.stream_adapters import (
 )
 from agentd.gateway.secrets.masker import MaskedRequest
 from agentd.llm.conversation import Conversation, ReplyEvent, SupplierError, Thinking, UsageUpdated
-from agentd.llm.dialects import openai_embeddings
 from agentd.llm.dialects.caller import RequestSummary
 from agentd.llm.dialects.callers import CALLERS
 from agentd.llm.dialects.dialect import DIALECTS, join_url
+from agentd.llm.dialects.embeddings.translation import EmbeddingTranslator
 from agentd.llm.dialects.openai_chat.strict_suppliers import adapt_to_supplier
 from agentd.llm.dialects.openai_responses.item_references import decode_items, encode_items
 from agentd.llm.dialects.output_limit import MIN_THINKING_BUDGET, apply_output_limit
@@ -31,7 +31,6 @@ from agentd.llm.parameters import apply_parameters, leave_out_changed
 from agentd.llm.price import Usage
 from agentd.llm.upstream.protocol import Timeouts, UpstreamRequest, merge_headers
 
-_EMBEDDINGS = "/v1/embeddings"
 _COUNT = "/v1/messages/count_tokens"
 
 
@@ -67,6 +66,7 @@ class UpstreamCall:
         self._item_cache = item_cache
         self._created = created
         self._conversation: Conversation | None = None
+        self._embeddings = _make_embedding_translator(request, hidden.body)
         self._own_tool_names: Mapping[str, str] = {}
         """The caller's names of tools, by those that the latest supplier got in their place."""
 
@@ -106,8 +106,12 @@ class UpstreamCall:
         Only fields without effect on the reply are dropped; others make the request fail, unless an
         operator has them removed, which is not told.
         """
+        if candidate.is_passthrough:
+            return []
+        if self._embeddings:
+            return list(self._embeddings.dropped_fields)
         known = self._conversation
-        if candidate.is_passthrough or known is None:
+        if known is None:
             return []
         thoughts = {
             part.dialect
@@ -143,6 +147,13 @@ class UpstreamCall:
             usage = self.caller.read_usage(body)
             wrong = _find_error(body) if usage is None else None
             return wrong or WholeReply(body, usage)
+        if self._embeddings:
+            translated = self._embeddings.translate_reply(
+                candidate.dialect, body, self.summary.model
+            )
+            if isinstance(translated, SupplierError):
+                return _find_error(body) or translated
+            return WholeReply(*translated)
         events = DIALECTS[candidate.dialect].parse_response(body)
         if self._is_limited_to_one_call(candidate):
             events = drop_further_calls(events)
@@ -173,8 +184,8 @@ class UpstreamCall:
 
     def _choose_path(self, candidate: Candidate) -> str:
         endpoint = self.request.endpoint
-        if endpoint.kind == "embeddings":
-            return _EMBEDDINGS
+        if self._embeddings:
+            return self._embeddings.get_path(candidate.dialect, candidate.supplier_model)
         if endpoint.kind == "count":
             named = quote(candidate.supplier_model.removeprefix("models/"), safe="")
             return f"/v1beta/models/{named}:countTokens" if endpoint.dialect == "gemini" else _COUNT
@@ -183,8 +194,8 @@ class UpstreamCall:
         )
 
     def _encode_body(self, candidate: Candidate) -> bytes:
-        if self.request.endpoint.kind == "embeddings":
-            return openai_embeddings.rewrite_for_passthrough(self._body, candidate.supplier_model)
+        if self._embeddings:
+            return self._embeddings.encode_request(candidate.dialect, candidate.supplier_model)
         self._own_tool_names = {}
         if candidate.is_passthrough:
             if self._is_sent_unchanged(candidate.supplier_model):
@@ -226,6 +237,13 @@ class UpstreamCall:
         summary = self.summary
         reports_usage = summary.wants_usage or not summary.stream
         return reports_usage and summary.model == supplier_model and self.dialect != "gemini"
+
+
+def _make_embedding_translator(request: GatewayRequest, body: bytes) -> EmbeddingTranslator | None:
+    """Return the translator of a request for embeddings; None for any other."""
+    if request.endpoint.kind != "embeddings":
+        return None
+    return EmbeddingTranslator(request.endpoint.dialect, body, is_batch=request.is_batch)
 
 
 def _find_error(body: bytes) -> SupplierError | None:

@@ -6,7 +6,10 @@ from datetime import UTC, datetime
 from msgspec import Struct
 
 GEMINI_METHODS = ("generateContent", "streamGenerateContent", "countTokens")
-"""The methods of a model at the addresses of Gemini."""
+"""The methods of a model at the addresses of Gemini that every model is listed with ..."""
+
+GEMINI_EMBEDDING_METHODS = ("embedContent", "batchEmbedContents")
+"""... and those of models for embeddings: which models these are, only their suppliers know."""
 
 
 class ListedModel(Struct, frozen=True):

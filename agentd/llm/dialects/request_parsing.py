@@ -102,7 +102,7 @@ def decode_fields(body: bytes) -> dict[str, object]:
     return fields
 
 
-def decode_raw_fields(body: bytes) -> dict[str, Raw]:
+def decode_raw_fields(body: bytes | Raw) -> dict[str, Raw]:
     """Return the fields as raw JSON; ``BadRequest`` as ``decode_fields``, but at any depth."""
     return _decode(_PIECES, body)
 
@@ -260,7 +260,7 @@ def _decode(decoder: "msgspec.json.Decoder[dict[_FieldKey, T]]", body: bytes) ->
         raise BadRequest(_TOO_DEEP) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         # msgspec reports bytes that are not UTF-8 with the one or the other, by its version.
-        what = _describe_error(error) if _is_utf8(body) else "it is not UTF-8"
+        what = _describe_error(error) if _is_utf8(bytes(body)) else "it is not UTF-8"
         raise BadRequest(f"The body is not a JSON object: {what}") from None
     fields = {key.name: value for key, value in found.items()}
     if len(fields) < len(found):

@@ -190,7 +190,16 @@ def test_the_callers_dialect_is_spoken_where_it_is_understood():
     one, two = world.router.find_candidates(AB, world.channels, build_key(), "anthropic")
     assert (one.is_passthrough, one.dialect) == (True, "anthropic")
     assert (two.is_passthrough, two.dialect) == (False, "openai-responses")
-    assert world.list_candidates(AB, dialect="anthropic", translate=False) == ["a"]
+    assert world.list_candidates(AB, dialect="anthropic", others=()) == ["a"]
+
+
+def test_only_dialects_that_the_request_can_be_translated_into_are_spoken():
+    world = RoutingSetup(
+        build_channel("a", "anthropic"), build_channel("b", "openai-responses", "openai-chat")
+    )
+    others = ("openai-chat", "gemini")
+    (only,) = world.router.find_candidates(AB, world.channels, build_key(), "gemini", others=others)
+    assert (only.channel.name, only.is_passthrough, only.dialect) == ("b", False, "openai-chat")
 
 
 def test_the_ways_own_name_and_prices_come_before_the_models():
@@ -401,9 +410,7 @@ def test_what_keeps_a_request_from_every_channel_is_reported():
     assert isinstance(
         explain_no_route(RoutingSetup(A), structs.replace(AB, enabled=False)), NotFound
     )
-    assert isinstance(
-        explain_no_route(RoutingSetup(A), dialect="anthropic", translate=False), BadRequest
-    )
+    assert isinstance(explain_no_route(RoutingSetup(A), dialect="anthropic", others=()), BadRequest)
 
 
 MODELS = {name: build_model(build_route("a"), name=name) for name in ("gpt-5", "sonnet", "m/x")}

@@ -73,7 +73,7 @@ def test_a_stream_in_another_form_is_refused_before_anything_is_asked(
 
 @every_version
 def test_what_is_no_method_is_not_found(client: httpx.Client, version: str) -> None:
-    for call in ("by-gemini", "by-gemini:embedContent", ":", "by-gemini:generatecontent"):
+    for call in ("by-gemini", "by-gemini:predict", ":", "by-gemini:generatecontent"):
         reply = client.post(f"/{version}/models/{call}", json=HELLO)
         assert (reply.status_code, reply.json()["error"]["status"]) == (404, "NOT_FOUND")
 

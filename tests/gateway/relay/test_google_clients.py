@@ -18,6 +18,7 @@ from google import genai
 from google.genai import errors, types
 
 from tests.gateway.relay.callers import RunningGateway, running_gateway
+from tests.supplier.embeddings import embed
 from tests.supplier.steps import Answer, Call, Fail, Refuse, Say, Stall, Step, Think, Tokens
 from tests.support.daemon import PATIENCE
 
@@ -159,6 +160,11 @@ def test_models_are_listed_and_tokens_counted(gateway: RunningGateway, model: st
     assert (one, counted) == (f"models/{model}", True)
 
 
+@pytest.mark.parametrize("model", ["by-gemini", "by-chat"])
+def test_texts_are_embedded(gateway: RunningGateway, model: str) -> None:
+    assert run(gateway, "embeddings", model) == [embed("Hello", 0, 3), embed("x", 1, 3)]
+
+
 @every_channel
 def test_errors_have_a_status_and_say_what_is_wrong(gateway: RunningGateway, model: str) -> None:
     failing = Answer((Say("one two three"),), faults=(Fail(after=3, message="It melted"),))
@@ -172,7 +178,6 @@ def test_errors_have_a_status_and_say_what_is_wrong(gateway: RunningGateway, mod
         ("unknown", [404, "NOT_FOUND", 'no model "none"']),
         ("unknownModel", [404, "NOT_FOUND", 'no model "none"']),
         ("key", [401, "UNAUTHENTICATED", "not an access key"]),
-        ("embedding", [404, "NOT_FOUND", "batchEmbedContents"]),
     ):
         code, status, message = found[name]
         assert [code, status] == expected[:2]

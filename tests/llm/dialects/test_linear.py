@@ -6,10 +6,13 @@ from contextlib import suppress
 import pytest
 
 from agentd.core.errors import BadRequest
-from agentd.llm.dialects import openai_embeddings, token_estimate
+from agentd.llm.dialects import token_estimate
 from agentd.llm.dialects.caller import RequestSummary
 from agentd.llm.dialects.callers import CALLERS
 from agentd.llm.dialects.dialect import DIALECTS
+from agentd.llm.dialects.embeddings import gemini as gemini_embeddings
+from agentd.llm.dialects.embeddings import openai as openai_embeddings
+from agentd.llm.dialects.embeddings.translation import EMBEDDING_DIALECTS
 from agentd.llm.dialects.gemini import request as gemini_request
 from agentd.llm.dialects.openai_responses.tool_namespaces import split_name
 from tests.support.processor import assert_linear
@@ -167,6 +170,16 @@ def _read_fully(dialect: str, body: bytes) -> None:
         caller.rewrite_for_passthrough(body, "other")
     with suppress(BadRequest):
         openai_embeddings.peek(body)
+    for is_batch in (False, True):
+        with suppress(BadRequest):
+            gemini_embeddings.peek(body, "m", is_batch=is_batch)
+    for embeddings in EMBEDDING_DIALECTS.values():
+        with suppress(BadRequest):
+            embeddings.estimate_tokens(body)
+        with suppress(BadRequest):
+            embeddings.rewrite_for_passthrough(body, "other")
+        with suppress(BadRequest):
+            embeddings.parse_request(body)
     token_estimate.estimate_tokens(body)
     with suppress(BadRequest):
         conversation = caller.parse_request(body)

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentd.core.errors import BadRequest
-from agentd.llm.dialects import openai_embeddings
 from agentd.llm.dialects.anthropic import request as anthropic_request
 from agentd.llm.dialects.dialect import DIALECTS
+from agentd.llm.dialects.embeddings import openai as openai_embeddings
 from agentd.llm.dialects.openai_chat import request as openai_chat_request
 from agentd.llm.dialects.openai_responses import request as openai_responses_request
 from agentd.llm.dialects.request_parsing import MAX_DEPTH, decode_fields

@@ -225,7 +225,7 @@ def peek(body: bytes, model: str = "", stream: bool = False) -> RequestSummary:
     """Do as ``CallerDialect.peek``, given the model and the streaming mode from the URL."""
     if not model:
         raise BadRequest("The URL names no model")
-    request = decode_part(_normalize_names(body), _Envelope)
+    request = decode_part(normalize_names(body), _Envelope)
     seen = request.generation_config or _Counts()
     return RequestSummary(
         model=model.removeprefix("models/"),
@@ -262,7 +262,7 @@ def _name_counted_model(fields: Mapping[str, Raw], model: str) -> dict[str, obje
 
 def parse_request(body: bytes) -> Conversation:
     """Do as ``CallerDialect.parse_request``."""
-    request = decode_strict(_normalize_names(body), _Request, RULES)
+    request = decode_strict(normalize_names(body), _Request, RULES)
     settings = request.generation_config
     declared = request.system_instruction.parts if request.system_instruction else ()
     tools = tuple(
@@ -282,6 +282,11 @@ def parse_request(body: bytes) -> Conversation:
         stop_sequences=tuple(settings.stop_sequences),
         response_format=_parse_format(settings),
     )
+
+
+def normalize_names(body: bytes) -> bytes:
+    """Return a request with all field names in camelCase, and all lists as lists."""
+    return msgspec.json.encode(_to_camel_case(decode_fields(body)))
 
 
 class _OpenCalls:
@@ -462,11 +467,6 @@ def _parse_format(settings: _Settings) -> JsonFormat | None:
     if settings.response_schema is not None:
         return JsonFormat(to_json_schema(settings.response_schema))
     return JsonFormat()
-
-
-def _normalize_names(body: bytes) -> bytes:
-    """Return the request with all field names in camelCase, and all lists as lists."""
-    return msgspec.json.encode(_to_camel_case(decode_fields(body)))
 
 
 def _to_camel_case(value: Any) -> Any:

@@ -107,6 +107,11 @@ const scenarios = {
     const { totalTokens } = await ai.models.countTokens({ model, contents: ['Hello', 'there'] });
     return [names, (await ai.models.get({ model })).name, totalTokens > 0];
   },
+  async embeddings() {
+    const config = { outputDimensionality: 3, taskType: 'CLUSTERING' };
+    const { embeddings } = await ai.models.embedContent({ model, contents: ['Hello', 'x'], config });
+    return embeddings.map((one) => one.values);
+  },
   async errors() {
     const streamed = () => read(ai.models.generateContentStream({ model, contents: 'Hello' }));
     return {
@@ -116,7 +121,6 @@ const scenarios = {
       unknown: await failure(ai.models.generateContent({ model: 'none', contents: 'Hello' })),
       unknownModel: await failure(ai.models.get({ model: 'none' })),
       key: await failure(client('wrong').models.generateContent({ model, contents: 'Hello' })),
-      embedding: await failure(ai.models.embedContent({ model, contents: 'Hello' })),
     };
   },
   async abort() {

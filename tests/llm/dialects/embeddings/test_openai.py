@@ -6,7 +6,7 @@ import pytest
 
 from agentd.core.errors import BadRequest
 from agentd.llm.dialects.caller import RequestSummary
-from agentd.llm.dialects.openai_embeddings import estimate_tokens, peek, rewrite_for_passthrough
+from agentd.llm.dialects.embeddings.openai import estimate_tokens, peek, rewrite_for_passthrough
 from tests.llm.dialects.clients import capture_openai_body
 
 
