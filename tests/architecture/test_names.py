@@ -30,6 +30,20 @@ def test_no_two_public_classes_share_a_name() -> None:
     assert set(SHARED) <= set(shared)
 
 
+def test_a_representation_begins_with_the_name_of_its_class() -> None:
+    wrong = []
+    for path in MODULES:
+        for node in ast.walk(read_tree(path)):
+            if not isinstance(node, ast.ClassDef):
+                continue
+            for method in node.body:
+                if isinstance(method, ast.FunctionDef) and method.name == "__repr__":
+                    shown = re.search(r"['\"](\w+)\(", ast.unparse(method))
+                    if shown and shown[1] != node.name:
+                        wrong.append(f"{get_name(path)}.{node.name} is shown as {shown[1]}")
+    assert wrong == [], "\n".join(wrong)
+
+
 def _list_code_words() -> set[str]:
     """Return the names in the code, ``a.b`` and file names included, and the words of its texts."""
     found: set[str] = set()

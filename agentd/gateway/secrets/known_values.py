@@ -40,7 +40,7 @@ class KnownSecret(Struct, frozen=True):
 
     def __repr__(self) -> str:
         """Omit the value."""
-        return f"Secret(key={self.key!r}, rule={self.rule!r})"
+        return f"KnownSecret(key={self.key!r}, rule={self.rule!r})"
 
 
 class _KnownValue(NamedTuple):

@@ -78,7 +78,9 @@ class MaskedRequest(Struct, frozen=True):
 
     def __repr__(self) -> str:
         """Omit body and secrets."""
-        return f"Hidden({len(self.body)} bytes, found={self.found!r}, blocked={self.blocked!r})"
+        return (
+            f"MaskedRequest({len(self.body)} bytes, found={self.found!r}, blocked={self.blocked!r})"
+        )
 
 
 class _Element(Struct):

@@ -58,7 +58,7 @@ class ExactValueEntry(Struct, frozen=True, kw_only=True):
 
     def __repr__(self) -> str:
         """Omit the value."""
-        return f"Exact(id={self.id!r}, mode={self.mode!r})"
+        return f"ExactValueEntry(id={self.id!r}, mode={self.mode!r})"
 
 
 class SecretRulesYml(Struct, frozen=True):

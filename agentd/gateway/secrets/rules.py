@@ -74,7 +74,7 @@ class ExactSecret(Struct, frozen=True, kw_only=True):
 
     def __repr__(self) -> str:
         """Omit the value."""
-        return f"Value(id={self.id!r}, mode={self.mode!r})"
+        return f"ExactSecret(id={self.id!r}, mode={self.mode!r})"
 
 
 class SecretRules(Struct, frozen=True):

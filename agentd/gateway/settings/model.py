@@ -70,7 +70,7 @@ class ExportSettings(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def __repr__(self) -> str:
         """Return a representation without the password, for logs and tracebacks."""
-        return f"Export({self.url!r}, {self.database}.{self.table})"
+        return f"ExportSettings({self.url!r}, {self.database}.{self.table})"
 
     @property
     def is_active(self) -> bool:
@@ -97,7 +97,7 @@ class TracingSettings(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def __repr__(self) -> str:
         """Return a representation without the headers, for logs and tracebacks."""
-        return f"Tracing({self.endpoint!r})"
+        return f"TracingSettings({self.endpoint!r})"
 
 
 class GatewaySettings(Struct, frozen=True, kw_only=True):

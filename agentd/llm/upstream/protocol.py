@@ -44,7 +44,9 @@ class UpstreamRequest(Struct, frozen=True):
 
     def __repr__(self) -> str:
         """Omit the headers, which hold the supplier's key, and the query."""
-        return f"Request({self.method} {self.url.partition('?')[0]}, {len(self.body)} bytes)"
+        return (
+            f"UpstreamRequest({self.method} {self.url.partition('?')[0]}, {len(self.body)} bytes)"
+        )
 
 
 class UpstreamResponse(Protocol):

@@ -744,7 +744,7 @@ def test_a_request_that_cannot_be_sent_is_refused_without_its_secrets(url, heade
 
 def test_a_request_is_shown_without_its_secrets():
     request = UpstreamRequest("POST", "http://host/p?key=sk-1", {"x-api-key": "sk-1"}, b"sk-1")
-    assert repr(request) == "Request(POST http://host/p, 4 bytes)"
+    assert repr(request) == "UpstreamRequest(POST http://host/p, 4 bytes)"
 
 
 @pytest.fixture(scope="module")

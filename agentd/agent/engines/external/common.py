@@ -61,7 +61,7 @@ class ModelEndpoint(Struct, frozen=True):
 
     def __repr__(self) -> str:
         """Return a representation without the key."""
-        return f"Endpoint({self.url!r})"
+        return f"ModelEndpoint({self.url!r})"
 
 
 class ToolAccess(Struct, frozen=True):

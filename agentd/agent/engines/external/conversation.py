@@ -96,7 +96,7 @@ class ProgramLaunch(Struct, frozen=True):
 
     def __repr__(self) -> str:
         """Return a representation without the secret."""
-        return f"Launch({self.command!r})"
+        return f"ProgramLaunch({self.command!r})"
 
 
 class RestartProgram(Struct, frozen=True):
