@@ -131,7 +131,7 @@ def test_who_goes_back_leaves_a_form_that_was_not_filled_at_once(ada: Person) ->
     expect(page.get_by_role("dialog")).to_have_count(0)
 
 
-def test_enter_that_is_held_down_does_not_answer_the_question_that_it_opened(
+def test_enter_does_not_answer_the_question_whether_to_delete_something_that_it_opened(
     ada: Person, site: Serving
 ) -> None:
     site.administrator().post("/api/chat-labels", {"name": "precious", "color": "#2f9a63"})
@@ -143,6 +143,13 @@ def test_enter_that_is_held_down_does_not_answer_the_question_that_it_opened(
     expect(question).to_be_visible()
     page.keyboard.down("Enter")  # as the keyboard repeats it
     page.keyboard.up("Enter")
+    expect(question.get_by_role("button", name="Cancel")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(question).to_have_count(0)
+    expect(page.locator("li", has_text="precious")).to_be_visible()
+    page.get_by_role("button", name="Actions for precious").press("Enter")
+    page.get_by_role("menuitem", name="Delete").press("Enter")
+    page.keyboard.press("Tab")
     expect(question.get_by_role("button", name="Delete")).to_be_focused()
     page.keyboard.press("Enter")
     expect(question).to_have_count(0)

@@ -98,7 +98,7 @@ async function askWhetherToDiscard(form) {
 }
 
 /**
- * Ask whether something is to be done.
+ * Ask whether something is to be done. What cannot be undone is not what the Enter key chooses.
  * @param {{ title: string, text: string, action: string, danger?: boolean }} question
  * @returns {Promise<boolean>}
  */
@@ -106,8 +106,8 @@ export async function confirm({ title, text, action, danger = false }) {
   const answer = await openDialog(title, (close) => [
     el("p", null, text),
     el("footer", null,
-      el("button", { class: "btn", onclick: () => close() }, "Cancel"),
-      el("button", { class: danger ? "btn danger" : "btn main", changes: "viewer", autofocus: true, onclick: () => close("yes") }, action)),
+      el("button", { class: "btn", autofocus: danger, onclick: () => close() }, "Cancel"),
+      el("button", { class: danger ? "btn danger" : "btn main", changes: "viewer", autofocus: !danger, onclick: () => close("yes") }, action)),
   ]);
   return answer === "yes";
 }
