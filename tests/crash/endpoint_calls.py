@@ -313,8 +313,9 @@ NOT_CALLED: dict[str, str] = {
     **{
         f"POST {path}": _MODEL
         for path in (
-            "/v1/chat/completions", "/v1/embeddings", "/v1/messages", "/v1/responses",
-            "/v1/messages/count_tokens", "/v1/models/{name}", "/v1beta/models/{name}",
+            "/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/messages",
+            "/v1/responses", "/v1/messages/count_tokens", "/v1/models/{name}",
+            "/v1beta/models/{name}",
         )
     },
     **dict.fromkeys(

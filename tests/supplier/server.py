@@ -11,7 +11,7 @@ from tornado.iostream import StreamClosedError
 from tornado.netutil import bind_sockets
 from tornado.web import Application, RequestHandler
 
-from tests.supplier import chat, embeddings, gemini, messages, responses
+from tests.supplier import chat, completions, embeddings, gemini, messages, responses
 from tests.supplier.frames import CREATED, render_openai_error
 from tests.supplier.request import Request
 from tests.supplier.steps import Answer, Break, Fail, Fault, Garble, Refuse, Stall
@@ -24,7 +24,7 @@ MOST_BYTES = 256 * 1024 * 1024
 
 
 class Dialect(Protocol):
-    """The functions of ``chat``, ``responses``, ``messages`` and ``gemini``."""
+    """The functions of ``chat``, ``completions``, ``responses``, ``messages`` and ``gemini``."""
 
     def render_stream(self, answer: Answer, request: Request, number: int) -> Iterator[bytes]:
         """Render the answer as server-sent events."""
@@ -49,6 +49,7 @@ async def running_server(supplier: "Supplier") -> AsyncIterator[int]:
     common: dict[str, Any] = {"supplier": supplier}
     rows: list[tuple[str, type[_Handler], dict[str, Any]]] = [
         ("/v1/chat/completions", _Model, {**common, "dialect": chat}),
+        (completions.PATH, _Model, {**common, "dialect": completions}),
         ("/v1/responses", _Model, {**common, "dialect": responses}),
         ("/v1/messages", _Model, {**common, "dialect": messages}),
         (gemini.PATH, _Model, {**common, "dialect": gemini}),

@@ -28,6 +28,7 @@ from agentd.llm.dialects.value_count import check_value_count
 from agentd.models.gateway_model import GatewayModel
 
 CHAT = GatewayEndpoint("/v1/chat/completions", "openai-chat")
+COMPLETIONS = GatewayEndpoint("/v1/completions", "openai-chat", "completion")
 RESPONSES = GatewayEndpoint("/v1/responses", "openai-responses")
 MESSAGES = GatewayEndpoint("/v1/messages", "anthropic")
 EMBEDDINGS = GatewayEndpoint("/v1/embeddings", "openai-chat", "embeddings")
@@ -78,6 +79,10 @@ class GatewayEndpoints:
     async def serve_chat_completions(self, call: Request) -> Response:
         """Serve ``POST /v1/chat/completions``."""
         return await self._answer(CHAT, call)
+
+    async def serve_completions(self, call: Request) -> Response:
+        """Serve ``POST /v1/completions``."""
+        return await self._answer(COMPLETIONS, call)
 
     async def serve_responses(self, call: Request) -> Response:
         """Serve ``POST /v1/responses``."""
@@ -296,6 +301,17 @@ def _list_other_routes(gateway: GatewayEndpoints, ask: Callable[..., Route]) -> 
             raw_response_schema=shapes.COUNTED,
             parameters=(VERSION,),
             example={"model": "small", "messages": EXAMPLE_MESSAGES},
+        ),
+        ask(
+            "/v1/completions",
+            endpoint=gateway.serve_completions,
+            summary="Continue a text, or fill a gap in it (OpenAI), streamed or not.",
+            error_renderer=DialectErrorRenderer("openai-chat"),
+            raw_request_schema=shapes.COMPLETION,
+            raw_response_schema=shapes.COMPLETED,
+            extra_media_types=STREAM,
+            example={"model": "small", "prompt": "def add(a, b):", "suffix": "", "max_tokens": 50},
+            operation_id="create_completion",
         ),
         ask(
             "/v1/embeddings",

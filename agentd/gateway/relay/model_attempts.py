@@ -42,6 +42,7 @@ log = logging.getLogger(__name__)
 _OTHER_DIALECTS: Mapping[str, Collection[ChannelDialect]] = {
     "reply": ALL_DIALECTS,
     "embeddings": EMBEDDING_DIALECTS.keys(),
+    "completion": (),
     "count": (),
 }
 """The dialects into which requests are translated, by ``GatewayEndpoint.kind``."""
@@ -183,8 +184,8 @@ class ModelAttempts:
             limits.reserve(Decimal(0), 0)
             return
         pricings = _price_candidates(model, candidates, settings, summary.service_tier)
-        is_reply = request.endpoint.kind == "reply"
-        output_tokens = compute_max_output_tokens(limit, summary.replies) if is_reply else 0
+        writes = request.endpoint.is_generation
+        output_tokens = compute_max_output_tokens(limit, summary.replies) if writes else 0
         calls = {
             place: ReservedCall(
                 pricing, output_tokens, compute_upper_bound(pricing, input_tokens, output_tokens)

@@ -32,7 +32,7 @@ from agentd.gateway.relay.running_work import RunningWork
 from agentd.gateway.relay.services import RelayServices
 from agentd.gateway.relay.traced_accounting import TracedAccounting
 from agentd.gateway.secrets.masker import MaskedRequest
-from agentd.llm.dialects import error_bodies, token_estimate
+from agentd.llm.dialects import error_bodies, openai_completions, token_estimate
 from agentd.llm.dialects.caller import RequestSummary
 from agentd.llm.dialects.callers import CALLERS
 from agentd.llm.dialects.embeddings import gemini as gemini_embeddings
@@ -167,6 +167,8 @@ def _summarize(request: GatewayRequest) -> RequestSummary:
         return gemini_embeddings.peek(request.body, request.model, is_batch=request.is_batch)
     if endpoint.kind == "embeddings":
         return openai_embeddings.peek(request.body)
+    if endpoint.kind == "completion":
+        return openai_completions.peek(request.body)
     if endpoint.dialect == "gemini":
         return gemini_request.peek(request.body, request.model, request.stream)
     return CALLERS[endpoint.dialect].peek(request.body)

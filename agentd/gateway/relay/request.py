@@ -20,8 +20,9 @@ ERROR_KEY_REVOKED = "revoked"
 """The error of what was ended with its key, as the ledger has it."""
 
 
-EndpointKind: TypeAlias = Literal["reply", "embeddings", "count"]
-"""What an address of the gateway is asked for: a model's reply, vectors, or a number of tokens."""
+EndpointKind: TypeAlias = Literal["reply", "completion", "embeddings", "count"]
+"""What an address of the gateway is asked for: a model's reply in a conversation, the continuation
+of a text, vectors, or a number of tokens."""
 
 
 class GatewayEndpoint(Struct, frozen=True):
@@ -31,6 +32,11 @@ class GatewayEndpoint(Struct, frozen=True):
     """The path as in the table of routes."""
     dialect: ChannelDialect
     kind: EndpointKind = "reply"
+
+    @property
+    def is_generation(self) -> bool:
+        """True if the model writes tokens, which are streamed and paid."""
+        return self.kind in ("reply", "completion")
 
 
 class GatewayRequest(Struct, frozen=True, kw_only=True):

@@ -81,12 +81,30 @@ MESSAGE = _make_object(
 )
 COUNTING = _make_object("model", "messages", model=_MODEL, messages=_OBJECTS, tools=_OBJECTS)
 COUNTED = _make_object("input_tokens", input_tokens=_COUNT)
+COMPLETION = _make_object(
+    "model",
+    "prompt",
+    model=_MODEL,
+    prompt={"anyOf": [_TEXT, {"type": "array", "items": {}}]},
+    suffix={"type": ["string", "null"]},
+    stream=_STREAM,
+    max_tokens=_COUNT,
+)
+COMPLETED = _make_object(
+    "id",
+    "choices",
+    id=_TEXT,
+    object={"const": "text_completion"},
+    model=_TEXT,
+    choices=_OBJECTS,
+    usage=_OBJECT,
+)
 _EMBEDDED_INPUT: Schema = {"anyOf": [_NAME, {"type": "array", "items": {}, "minItems": 1}]}
 EMBEDDING = _make_object(
     "model",
     "input",
     model=_MODEL,
-    input={"anyOf": [_NAME, {"type": "array", "items": {}, "minItems": 1}]},
+    input=_EMBEDDED_INPUT,
 )
 EMBEDDED = _make_object("data", data=_OBJECTS, model=_TEXT, usage=_OBJECT)
 _GENERATION = _make_object(

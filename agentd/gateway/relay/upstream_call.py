@@ -15,6 +15,7 @@ from agentd.gateway.relay.stream_adapters import (
 )
 from agentd.gateway.secrets.masker import MaskedRequest
 from agentd.llm.conversation import Conversation, ReplyEvent, SupplierError, Thinking, UsageUpdated
+from agentd.llm.dialects import openai_completions
 from agentd.llm.dialects.caller import RequestSummary
 from agentd.llm.dialects.callers import CALLERS
 from agentd.llm.dialects.dialect import DIALECTS, join_url
@@ -80,6 +81,10 @@ class UpstreamCall:
         """The request with secrets masked."""
         return self._body
 
+    @property
+    def _is_completion(self) -> bool:
+        return self.request.endpoint.kind == "completion"
+
     def build_request(self, candidate: Candidate, secret: str, idle: float) -> UpstreamRequest:
         """Build the HTTP request; the response may be silent for ``idle`` seconds.
 
@@ -88,7 +93,7 @@ class UpstreamCall:
         channel, dialect = candidate.channel, DIALECTS[candidate.dialect]
         forwarded = self.request.headers if candidate.is_passthrough else {}
         body = adapt_to_supplier(self._encode_body(candidate), candidate.dialect, channel.url)
-        if candidate.parameters and self.request.endpoint.kind == "reply":
+        if candidate.parameters and self.request.endpoint.is_generation:
             body = apply_parameters(body, candidate.parameters)
         return UpstreamRequest(
             "POST",
@@ -186,6 +191,8 @@ class UpstreamCall:
         endpoint = self.request.endpoint
         if self._embeddings:
             return self._embeddings.get_path(candidate.dialect, candidate.supplier_model)
+        if self._is_completion:
+            return openai_completions.PATH
         if endpoint.kind == "count":
             named = quote(candidate.supplier_model.removeprefix("models/"), safe="")
             return f"/v1beta/models/{named}:countTokens" if endpoint.dialect == "gemini" else _COUNT
@@ -200,8 +207,9 @@ class UpstreamCall:
         if candidate.is_passthrough:
             if self._is_sent_unchanged(candidate.supplier_model):
                 return self._apply_output_limit(self._body)
+            spoken = openai_completions if self._is_completion else self.caller
             return self._apply_output_limit(
-                self.caller.rewrite_for_passthrough(self._body, candidate.supplier_model)
+                spoken.rewrite_for_passthrough(self._body, candidate.supplier_model)
             )
         if self._conversation is None:
             known = self.caller.parse_request(self._body)
@@ -219,8 +227,10 @@ class UpstreamCall:
     def _apply_output_limit(self, body: bytes) -> bytes:
         """Return the body with the output limit set, unless the caller's own limit suffices."""
         limit = self._output_limit
-        if self.request.endpoint.kind != "reply" or not limit:
+        if not limit or not self.request.endpoint.is_generation:
             return body
+        if self._is_completion:
+            return openai_completions.apply_output_limit(body, limit)
         # A Gemini request may hold its limit twice, of which suppliers take either: always look.
         if 0 < self.summary.max_output <= limit and self.dialect != "gemini":
             return body

@@ -53,6 +53,8 @@ def _find_chat_texts(event: Fields) -> EventTexts:
     for at, choice in enumerate(get_objects(event, "choices")):
         index = get_number(choice, "index", at)
         pieces += _iter_chat_pieces(index, at, get_object(choice, "delta"))
+        if get_text(choice, "text"):  # of /v1/completions
+            pieces.append(TextPiece((index, "text"), ("choices", at, "text")))
         if choice.get("finish_reason"):
             ended.add(index)
     return EventTexts(tuple(pieces), frozenset(ended), "error" in event)

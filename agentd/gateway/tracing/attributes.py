@@ -15,7 +15,9 @@ from agentd.llm.endpoint import ChannelDialect
 Attribute: TypeAlias = str | bool | int | float | Sequence[str]
 """A value that a span can have."""
 
-Operation: TypeAlias = Literal["chat", "generate_content", "embeddings", "count_tokens"]
+Operation: TypeAlias = Literal[
+    "chat", "text_completion", "generate_content", "embeddings", "count_tokens"
+]
 """``count_tokens`` is not one of the conventions'."""
 
 LONGEST_TEXT = 256
@@ -50,6 +52,8 @@ def choose_operation(dialect: ChannelDialect, kind: str) -> Operation:
     """Return the operation of an endpoint, by its dialect and its ``GatewayEndpoint.kind``."""
     if kind == "embeddings":
         return "embeddings"
+    if kind == "completion":
+        return "text_completion"
     if kind == "count":
         return "count_tokens"
     return "generate_content" if dialect == "gemini" else "chat"

@@ -30,15 +30,15 @@ def apply_output_limit(body: bytes, dialect: ChannelDialect, limit: int) -> byte
 def _limit_chat(fields: Mapping[str, Raw], limit: int) -> dict[str, object]:
     # OpenAI refuses max_completion_tokens beside a prediction.
     usual = "max_tokens" if _is_given(fields, "prediction") else "max_completion_tokens"
-    return _cap(fields, ("max_completion_tokens", "max_tokens"), limit, usual)
+    return cap_fields(fields, ("max_completion_tokens", "max_tokens"), limit, usual)
 
 
 def _limit_responses(fields: Mapping[str, Raw], limit: int) -> dict[str, object]:
-    return _cap(fields, ("max_output_tokens",), limit, "max_output_tokens")
+    return cap_fields(fields, ("max_output_tokens",), limit, "max_output_tokens")
 
 
 def _limit_anthropic(fields: Mapping[str, Raw], limit: int) -> dict[str, object]:
-    changes = _cap(fields, ("max_tokens",), limit, "max_tokens")
+    changes = cap_fields(fields, ("max_tokens",), limit, "max_tokens")
     if not changes or not _is_given(fields, "thinking"):
         return changes
     thinking = decode_raw_fields(fields["thinking"])
@@ -60,11 +60,11 @@ def _limit_gemini(fields: Mapping[str, Raw], limit: int) -> dict[str, object]:
         return {"generationConfig": {"maxOutputTokens": limit}}
     config = decode_raw_fields(fields[found[0]])
     names = ("maxOutputTokens", "max_output_tokens")
-    changes = _cap(config, names, limit, "maxOutputTokens")
+    changes = cap_fields(config, names, limit, "maxOutputTokens")
     return {found[0]: {**config, **changes}} if changes else {}
 
 
-def _cap(
+def cap_fields(
     fields: Mapping[str, Raw], names: Iterable[str], limit: int, usual: str
 ) -> dict[str, object]:
     """Return changes after which none of these is above the limit, and at least one is set."""

@@ -6,7 +6,7 @@ from contextlib import suppress
 import pytest
 
 from agentd.core.errors import BadRequest
-from agentd.llm.dialects import token_estimate
+from agentd.llm.dialects import openai_completions, token_estimate
 from agentd.llm.dialects.caller import RequestSummary
 from agentd.llm.dialects.callers import CALLERS
 from agentd.llm.dialects.dialect import DIALECTS
@@ -170,6 +170,10 @@ def _read_fully(dialect: str, body: bytes) -> None:
         caller.rewrite_for_passthrough(body, "other")
     with suppress(BadRequest):
         openai_embeddings.peek(body)
+    with suppress(BadRequest):
+        openai_completions.peek(body)
+    with suppress(BadRequest):
+        openai_completions.rewrite_for_passthrough(body, "other")
     for is_batch in (False, True):
         with suppress(BadRequest):
             gemini_embeddings.peek(body, "m", is_batch=is_batch)

@@ -1,6 +1,6 @@
 """Requests to ``/v1/chat/completions``: peeked at, passed through, or parsed completely."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
@@ -75,10 +75,22 @@ class _Options(Struct):
     include_usage: bool | None = None
 
 
-class _Envelope(Struct):
+class StreamedRequest(Struct):
+    """What the bodies of OpenAI's addresses for generated text have in common."""
+
     model: ModelName
     stream: bool | None = None
     stream_options: _Options | None = None
+    models: None = None
+    """Refused: some suppliers may use another model of this list, allowed or not."""
+
+    @property
+    def wants_usage(self) -> bool:
+        """True if a stream should report its usage."""
+        return bool(self.stream_options and self.stream_options.include_usage)
+
+
+class _Envelope(StreamedRequest):
     max_tokens: TokenCount | None = None
     max_completion_tokens: TokenCount | None = None
     n: Annotated[int, Meta(ge=1, le=128)] | None = None
@@ -88,8 +100,6 @@ class _Envelope(Struct):
     web_search_options: Any = None
     plugins: Any = None
     """OpenRouter's, which may search the web."""
-    models: None = None
-    """Refused: some suppliers may use another model of this list, allowed or not."""
 
 
 class _Marked(StrictPart, frozen=True, kw_only=True):
@@ -298,7 +308,7 @@ def peek(body: bytes) -> RequestSummary:
         stream=bool(seen.stream),
         max_output=max(seen.max_tokens or 0, seen.max_completion_tokens or 0),
         replies=seen.n or 1,
-        wants_usage=bool(seen.stream_options and seen.stream_options.include_usage),
+        wants_usage=seen.wants_usage,
         freeform_tools=frozenset(_iter_freeform_names(seen.tools)),
         service_tier=extras.name_service("openai-chat", seen),
         uses_paid_tools=seen.web_search_options is not None or bool(seen.plugins),
@@ -318,12 +328,19 @@ def rewrite_for_passthrough(body: bytes, model: str) -> bytes:
     """Do as ``CallerDialect.rewrite_for_passthrough``; always requests usage in a stream."""
     fields = decode_raw_fields(body)
     seen = decode_subset(fields, _Envelope)
+    return encode_with(body, fields, list_passthrough_changes(fields, seen, model))
+
+
+def list_passthrough_changes(
+    fields: Mapping[str, Raw], seen: StreamedRequest, model: str
+) -> dict[str, object]:
+    """Return the fields to change in a request: the supplier's model, and usage in a stream."""
     changes: dict[str, object] = {} if seen.model == model else {"model": model}
-    if seen.stream and not (seen.stream_options and seen.stream_options.include_usage):
+    if seen.stream and not seen.wants_usage:
         given = fields.get("stream_options", Raw(b"null"))
         options = msgspec.json.decode(given, type=dict[str, Raw] | None) or {}
         changes["stream_options"] = {**options, "include_usage": True}
-    return encode_with(body, fields, changes)
+    return changes
 
 
 def parse_request(body: bytes) -> Conversation:

@@ -20,6 +20,7 @@ DATA = [
     ("POST", "/v1/chat/completions"),
     ("POST", "/v1/responses"),
     ("POST", "/v1/messages"),
+    ("POST", "/v1/completions"),
     ("POST", "/v1/embeddings"),
     ("GET", "/v1/models"),
     ("POST", "/v1beta/models/m:generateContent"),
