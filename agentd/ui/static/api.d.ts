@@ -3313,15 +3313,16 @@ export interface Answers {
   "GET /healthz": Health;
   "POST /mcp": { jsonrpc: "2.0"; id?: string | number; method?: string; params?: Record<string, unknown>; result?: Record<string, unknown>; error?: Record<string, unknown> };
   "POST /v1/chat/completions": { id: string; object?: "chat.completion"; model?: string; choices: (Record<string, unknown>)[]; usage?: Record<string, unknown> };
+  "POST /v1/completions": { id: string; object?: "text_completion"; model?: string; choices: (Record<string, unknown>)[]; usage?: Record<string, unknown> };
   "POST /v1/embeddings": { data: (Record<string, unknown>)[]; model?: string; usage?: Record<string, unknown> };
   "POST /v1/messages": { id: string; type?: "message"; role?: "assistant"; model?: string; content: (Record<string, unknown>)[]; stop_reason?: string | null; usage?: Record<string, unknown> };
   "POST /v1/messages/count_tokens": { input_tokens: number };
   "GET /v1/models": { object: "list"; data: ({ id: string; object: "model"; created?: number; owned_by?: string })[] } | { has_more: false; data: ({ id: string; type: "model"; display_name?: string; created_at?: string })[] } | { models: ({ name: string; displayName?: string; inputTokenLimit?: number; outputTokenLimit?: number })[] };
   "GET /v1/models/{name}": { id: string; object: "model"; created?: number; owned_by?: string } | { id: string; type: "model"; display_name?: string; created_at?: string } | { name: string; displayName?: string; inputTokenLimit?: number; outputTokenLimit?: number };
-  "POST /v1/models/{name}": { candidates: (Record<string, unknown>)[]; usageMetadata?: Record<string, unknown> } | { totalTokens: number };
+  "POST /v1/models/{name}": { candidates: (Record<string, unknown>)[]; usageMetadata?: Record<string, unknown> } | { totalTokens: number } | { embedding: Record<string, unknown>; usageMetadata?: Record<string, unknown> } | { embeddings: (Record<string, unknown>)[]; usageMetadata?: Record<string, unknown> };
   "GET /v1/quota": QuotaView;
   "POST /v1/responses": { id: string; object?: "response"; status?: string; output: (Record<string, unknown>)[] };
   "GET /v1beta/models": { models: ({ name: string; displayName?: string; inputTokenLimit?: number; outputTokenLimit?: number })[] };
   "GET /v1beta/models/{name}": { name: string; displayName?: string; inputTokenLimit?: number; outputTokenLimit?: number };
-  "POST /v1beta/models/{name}": { candidates: (Record<string, unknown>)[]; usageMetadata?: Record<string, unknown> } | { totalTokens: number };
+  "POST /v1beta/models/{name}": { candidates: (Record<string, unknown>)[]; usageMetadata?: Record<string, unknown> } | { totalTokens: number } | { embedding: Record<string, unknown>; usageMetadata?: Record<string, unknown> } | { embeddings: (Record<string, unknown>)[]; usageMetadata?: Record<string, unknown> };
 }
