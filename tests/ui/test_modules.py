@@ -178,6 +178,28 @@ def test_hostile_code_is_coloured_in_linear_time(page: Page, call: Call, unit: s
     assert spent < 5000
 
 
+TYPED = {
+    "1,5": "1.5", "0,125": "0.125", ",5": ".5", "12,50": "12.50", "1,2345": "1.2345",
+    "-1,5": "-1.5", "1.5": "1.5", "7": "7", "1,000": "1,000", "12,500": "12,500",
+    "1,5,2": "1,5,2", "1.000,5": "1.000,5", "a,5": "a,5", "1,": "1,", "": "",
+}  # fmt: skip
+
+
+def test_a_comma_before_decimals_is_a_point_and_one_before_thousands_is_not(page: Page) -> None:
+    found = page.evaluate(
+        """async (texts) => {
+          const main = document.querySelector('script[src]').src;
+          const { SUM, withPoint } = await import(new URL('./core/money.js', main).href);
+          const taken = new RegExp(`^(?:${SUM})$`);
+          return texts.map((text) => [withPoint(text), taken.test(text)]);
+        }""",
+        list(TYPED),
+    )
+    assert [text for text, _ in found] == list(TYPED.values())
+    taken = [text for text, (_, is_taken) in zip(TYPED, found, strict=True) if is_taken]
+    assert taken == ["1,5", "0,125", ",5", "12,50", "1,2345", "1.5", "7"]
+
+
 def test_an_effect_follows_what_it_reads_and_ends_with_its_scope(page: Page) -> None:
     found = page.evaluate(
         """async () => {

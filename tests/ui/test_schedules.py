@@ -37,7 +37,7 @@ def test_a_schedule_is_added_run_edited_paused_and_deleted(
     row.get_by_role("button", name="Actions for nightly").click()
     page.get_by_role("menuitem", name="Edit").click()
     dialog.get_by_label("Prompt").fill("Test less")
-    dialog.get_by_label("Budget of a run").fill("0.25")
+    dialog.get_by_label("Budget of a run").fill("0,25")
     dialog.get_by_label("Output schema").fill('{"type": "object"')
     dialog.get_by_role("button", name="Save").click()
     expect(dialog.get_by_role("alert")).to_contain_text("Output schema: This is not JSON")

@@ -2,7 +2,7 @@
 
 import { ApiError, call, callTagged, get, may, post, remove } from "../core/api.js";
 import { dot, el, fill, icon } from "../core/el.js";
-import { usd } from "../core/money.js";
+import { SUM, usd, withPoint } from "../core/money.js";
 import { link } from "../core/router.js";
 import { computed, signal } from "../core/signals.js";
 import { duration } from "../core/durations.js";
@@ -176,7 +176,7 @@ function edit(one, done) {
     const zone = text({ value: one?.zone ?? Intl.DateTimeFormat().resolvedOptions().timeZone, required: true, list: "zones" });
     const chat = text({ value: one?.chat ?? "", inputmode: "numeric", pattern: "[1-9][0-9]*", placeholder: "a new one for each run" });
     const budget = text({
-      value: one?.budget ?? "", inputmode: "decimal", pattern: "[0-9]*[.]?[0-9]+", placeholder: "no limit of its own",
+      value: one?.budget ?? "", inputmode: "decimal", pattern: SUM, placeholder: "no limit of its own",
     });
     const model = select("Model", [["", "As the settings say"], ...models.peek().models.map(({ name: known }) => [known, known])],
       one?.model ?? "");
@@ -194,7 +194,7 @@ function edit(one, done) {
         name: name.value.trim(), prompt: prompt.value, cron: cron.value.trim(), zone: zone.value.trim(), chat: own ? Number(own) : null,
         title: own ? "" : one?.title ?? "", model: model.input.value, skill: own ? "" : skill.input.value,
         mode: own ? "" : mode.input.value, worktree: !own && apart.checked,
-        budget: budget.value.trim() ? Number(budget.value) : null, missed: missed.input.value, overlap: overlap.input.value,
+        budget: budget.value.trim() ? Number(withPoint(budget.value.trim())) : null, missed: missed.input.value, overlap: overlap.input.value,
         output_schema: readSchema(schema.value), paused: one?.paused ?? false,
       };
     };

@@ -13,6 +13,18 @@ export function usd(sum) {
   return `${sum < 0 ? "−" : ""}$${shown}`;
 }
 
+/** What a field for a sum takes: `12`, `0.5`, `.5`, `1,25`. */
+export const SUM = "0?[.,][0-9]+|[0-9]{1,12}([.][0-9]+|,[0-9]{1,2}|,[0-9]{4,})?";
+
+/**
+ * A number that was typed, with a point for its decimals: the keyboards of many phones have only a comma. One before three
+ * digits may separate thousands, and stays, to be refused.
+ * @param {string} typed
+ */
+export function withPoint(typed) {
+  return /^-?(0?,\d+|\d+,(\d{1,2}|\d{4,}))$/.test(typed) ? typed.replace(",", ".") : typed;
+}
+
 /**
  * A price in USD with all of its digits, as price lists have it: `$15.00`, `$1.875`, `$0.00375`.
  * @param {number | string} amount

@@ -1,6 +1,7 @@
 /** The filters of the request log: those that are set as pills, and the dialog that sets them. */
 
 import { el, icon } from "../core/el.js";
+import { SUM, withPoint } from "../core/money.js";
 import { setQuery } from "../core/router.js";
 import { computed, effect, onEnd, signal } from "../core/signals.js";
 import { openDialog } from "../parts/dialog.js";
@@ -79,12 +80,13 @@ async function openFilters(filters) {
     };
     const named = (/** @type {any[]} */ items) =>
       /** @type {[string, string][]} */ ([["", "any"], ...items.map((one) => [one.id ?? one.name, one.name])]);
+    const read = (/** @type {string} */ name, /** @type {string} */ typed) => (name === "minCost" ? withPoint(typed) : typed);
     const form = el("form", { onsubmit: (/** @type {Event} */ event) => {
       event.preventDefault();
       const given = new FormData(form);
       close();
       setQuery({ open: null, ...Object.fromEntries(FILTERS.filter((name) => name !== "id")
-        .map((name) => [name, String(given.get(name) ?? "").trim() || null])) });
+        .map((name) => [name, read(name, String(given.get(name) ?? "").trim()) || null])) });
     } },
     el("div", { class: "form-grid" },
       labelled("Access key", choice("key", named(keys))), labelled("Model", choice("model", named(models))),
@@ -95,7 +97,7 @@ async function openFilters(filters) {
       labelled("Successful", choice("ok", [["", "any"], ["true", "only ok"], ["false", "only others"]])),
       labelled("Kind of error", input("error", { placeholder: "such as rate_limit" })),
       labelled("Status", input("status", { inputmode: "numeric", pattern: "[1-5][0-9][0-9]", placeholder: "such as 429" })),
-      labelled("Cost at least", input("minCost", { inputmode: "decimal", pattern: "[0-9]{1,12}([.][0-9]{1,12})?", placeholder: "USD" })),
+      labelled("Cost at least", input("minCost", { inputmode: "decimal", pattern: SUM, placeholder: "USD" })),
       labelled("Secrets", choice("hidden", [["", "any"], ["true", "found"], ["false", "none"]])),
       labelled("Secret rule", input("rule")),
       labelled("Since", input("from", { type: /T/.test(filters["from"] ?? "") ? "text" : "date" })),

@@ -2,7 +2,9 @@
 
 import { ApiError } from "../core/api.js";
 import { el, icon } from "../core/el.js";
+import { withPoint } from "../core/money.js";
 import { signal } from "../core/signals.js";
+import { numberOf } from "../settings/frame.js";
 
 /**
  * @typedef {{ name: string, label: string, kind?: "text" | "number" | "money", placeholder?: string, required?: boolean }} Column
@@ -55,9 +57,8 @@ export function describeRows({ columns: [first, ...others] }, text) {
 
 /** @param {Column} column @param {string} text */
 function toCell({ kind, label }, text) {
-  if (kind !== "number") return text;
-  if (Number.isNaN(Number(text))) throw new ApiError(422, "input", `${label}: this is not a number`);
-  return Number(text);
+  if (kind === "number") return numberOf(text, label);
+  return kind === "money" ? withPoint(text) : text;
 }
 
 /**

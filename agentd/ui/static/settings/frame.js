@@ -4,6 +4,7 @@ import { ApiError } from "../core/api.js";
 import { dot, el, icon } from "../core/el.js";
 import { foldText } from "../core/folding.js";
 import * as live from "../core/live.js";
+import { withPoint } from "../core/money.js";
 import { link, path } from "../core/router.js";
 import { onEnd, signal } from "../core/signals.js";
 import { may } from "../core/api.js";
@@ -147,8 +148,9 @@ function withDoubt(error) {
  * @param {string} label of its field
  */
 export function numberOf(typed, label) {
-  if (!Number.isFinite(Number(typed))) throw new ApiError(422, "input", `${label}: this is not a number`);
-  return Number(typed);
+  const number = Number(withPoint(typed));
+  if (!Number.isFinite(number)) throw new ApiError(422, "input", `${label}: this is not a number`);
+  return number;
 }
 
 /** @param {unknown} error */

@@ -2,6 +2,7 @@
 
 import { get, post, put } from "../core/api.js";
 import { el } from "../core/el.js";
+import { withPoint } from "../core/money.js";
 import { signal } from "../core/signals.js";
 import { openDialog } from "../parts/dialog.js";
 import { toast, toastError } from "../parts/toast.js";
@@ -112,10 +113,10 @@ function read(inputs, before) {
   const search = inputs["webSearch"];
   if (engine === "native" && search instanceof HTMLInputElement && search.checked) {
     wish.web_search = true;
-    if (value("searchPrice")) wish.web_search_price = value("searchPrice");
+    if (value("searchPrice")) wish.web_search_price = withPoint(value("searchPrice"));
   }
   if (value("input") || value("output")) {
-    wish.prices = { ...tidy(before.prices), input: value("input") || "0", output: value("output") || "0" };
+    wish.prices = { ...tidy(before.prices), input: withPoint(value("input")) || "0", output: withPoint(value("output")) || "0" };
   }
   return wish;
 }
