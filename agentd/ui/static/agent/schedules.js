@@ -194,7 +194,8 @@ function edit(one, done) {
         name: name.value.trim(), prompt: prompt.value, cron: cron.value.trim(), zone: zone.value.trim(), chat: own ? Number(own) : null,
         title: own ? "" : one?.title ?? "", model: model.input.value, skill: own ? "" : skill.input.value,
         mode: own ? "" : mode.input.value, worktree: !own && apart.checked,
-        budget: budget.value.trim() ? Number(withPoint(budget.value.trim())) : null, missed: missed.input.value, overlap: overlap.input.value,
+        budget: budget.value.trim() ? Number(withPoint(budget.value.trim())) : null,
+        missed: missed.input.value, overlap: overlap.input.value,
         output_schema: readSchema(schema.value), paused: one?.paused ?? false,
       };
     };

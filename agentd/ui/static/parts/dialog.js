@@ -107,7 +107,8 @@ export async function confirm({ title, text, action, danger = false }) {
     el("p", null, text),
     el("footer", null,
       el("button", { class: "btn", autofocus: danger, onclick: () => close() }, "Cancel"),
-      el("button", { class: danger ? "btn danger" : "btn main", changes: "viewer", autofocus: !danger, onclick: () => close("yes") }, action)),
+      el("button", { class: danger ? "btn danger" : "btn main", changes: "viewer", autofocus: !danger, onclick: () => close("yes") },
+        action)),
   ]);
   return answer === "yes";
 }
