@@ -41,7 +41,7 @@ _GEMINI_KINDS: Mapping[str, EndpointKind] = {
     "countTokens": "count",
     **dict.fromkeys(lists.GEMINI_EMBEDDING_METHODS, "embeddings"),
 }
-"""What each of Gemini's methods asks for."""
+"""The methods of a model at Gemini's addresses, each with its kind of request."""
 
 _FORWARDED = ("Anthropic-Version", "Anthropic-Beta", "Openai-Beta")
 """Request headers that are forwarded to a supplier of the same dialect."""

@@ -21,8 +21,8 @@ ERROR_KEY_REVOKED = "revoked"
 
 
 EndpointKind: TypeAlias = Literal["reply", "completion", "embeddings", "count"]
-"""What an address of the gateway is asked for: a model's reply in a conversation, the continuation
-of a text, vectors, or a number of tokens."""
+"""The purposes of the gateway's addresses: a reply in a conversation, the continuation of a text,
+vectors, or a number of tokens."""
 
 
 class GatewayEndpoint(Struct, frozen=True):

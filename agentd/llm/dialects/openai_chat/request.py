@@ -76,7 +76,7 @@ class _Options(Struct):
 
 
 class StreamedRequest(Struct):
-    """What the bodies of OpenAI's addresses for generated text have in common."""
+    """The common fields of requests for generated text, in a conversation or not."""
 
     model: ModelName
     stream: bool | None = None
