@@ -425,7 +425,7 @@ def _iter_totals(
 ) -> Iterator[tuple[Sequence[str], RequestTotals]]:
     side, one = _DIMENSIONS.get(by), only.find_row(by)
     if only == EVERYTHING:
-        rows = part.iter_rows(side) if side else iter([("", part.total.totals)])
+        rows = part.iter_rows(side) if side else iter(_list_total(part, part.total.totals))
         yield from (((_format_name(by, date, name),), row) for name, row in rows)
     elif one:
         row = part.get_row(*one)
@@ -445,11 +445,17 @@ def _iter_times(
 ) -> Iterator[tuple[Sequence[str], ResponseTimes]]:
     side = _DIMENSIONS.get(by)
     if only == EVERYTHING and side not in GROUPS:
-        rows = part.iter_times(side, names) if side else iter([("", part.total.times)])
+        whole = _list_total(part, part.total.times)
+        rows = part.iter_times(side, names) if side else iter(whole)
         yield from (((_format_name(by, date, name),), row) for name, row in rows)
     else:
         for cell, figures in part.iter_cells(only):
             yield _list_names(by, date, cell, only), figures.times
+
+
+def _list_total(part: ReportSource, row: R) -> list[tuple[str, R]]:
+    """Return the only row of a part; none if it is a piece of a day without requests."""
+    return [("", row)] if part.total.totals.requests else []
 
 
 def _list_names(by: GroupBy, date: str, cell: Cell, only: ReportFilter) -> Sequence[str]:
