@@ -47,8 +47,8 @@ ROLLUP_SECONDS = 300.0
 """The interval of checks whether days of the ledger are over, or were changed."""
 PURGE_SECONDS = 3600.0
 """The interval at which old files of the gateway are removed."""
-SET_BACK_SECONDS = 5.0
-"""The interval of checks whether the clock was set back to before what the limits counted."""
+RECOUNT_SECONDS = 5.0
+"""The interval of checks whether the clock was wrong when it was counted what is spent."""
 PRICES_DELAY = 300.0
 """The seconds after the start before the price catalogue is read: starts are left alone."""
 PRICES_SECONDS = 3600.0
@@ -156,14 +156,16 @@ async def build_rollups(ledger: Ledger) -> None:
         await asyncio.sleep(ROLLUP_SECONDS)
 
 
-async def recount_after_set_back(meters: KeyMeters, recount: Callable[[], Awaitable[None]]) -> None:
-    """Count again what was spent once the clock was set back to a day before the counted one.
+async def recount_after_wrong_clock(
+    meters: KeyMeters, recount: Callable[[], Awaitable[None]]
+) -> None:
+    """Count again what was spent if it was counted while the clock showed another day.
 
-    So a start while the clock is ahead, which counts for a later day, forgives nothing.
+    So a start while the clock is ahead or behind, which counts for that day, forgives nothing.
     """
     while True:
-        await asyncio.sleep(SET_BACK_SECONDS)
-        if meters.is_set_back:
+        await asyncio.sleep(RECOUNT_SECONDS)
+        if meters.is_counted_for_another_day:
             try:
                 await recount()
             except AgentdError as error:

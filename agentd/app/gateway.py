@@ -15,7 +15,7 @@ from agentd import __version__
 from agentd.app.background import (
     build_rollups,
     purge_old_data,
-    recount_after_set_back,
+    recount_after_wrong_clock,
     refresh_prices_daily,
 )
 from agentd.app.state import read_daemon_info
@@ -217,7 +217,7 @@ class ModelGateway:
         self._tasks.start(
             purge_old_data(self._layout, self._settled, self.ledger, self.bodies, self.settings)
         )
-        self._tasks.start(recount_after_set_back(self.meters, self.recount))
+        self._tasks.start(recount_after_wrong_clock(self.meters, self.recount))
         self._tasks.start(build_rollups(self.ledger))
         self._tasks.start(refresh_prices_daily(self.prices))
         self._tasks.start(self.balances.run())

@@ -80,7 +80,7 @@ async def test_a_change_of_the_time_zone_loses_and_doubles_no_call(layout):
 async def test_a_start_while_the_clock_is_ahead_forgives_nothing_once_it_is_set_right(
     layout, monkeypatch, goes_on
 ):
-    monkeypatch.setattr(background, "SET_BACK_SECONDS", 0.01)
+    monkeypatch.setattr(background, "RECOUNT_SECONDS", 0.01)
     clock = FrozenClock("2026-01-31T18:00:00.000Z")
     _, key = issue("laptop", clock.now())
     async with make_gateway(layout, clock=clock) as gateway:
@@ -94,6 +94,33 @@ async def test_a_start_while_the_clock_is_ahead_forgives_nothing_once_it_is_set_
             await gateway.ledger.add_record(build_record(2, clock.now(), key=key.id, cost=COST))
         clock.jump(-7 * 3600)
         await until(lambda: meter.used.day == meter.used.month == COST * (1 + goes_on))
+
+
+async def test_a_start_while_the_clock_is_behind_forgives_nothing_once_it_is_set_right(
+    layout, monkeypatch
+):
+    """A machine without a battery has its last known time until the network tells it."""
+    monkeypatch.setattr(background, "RECOUNT_SECONDS", 0.01)
+    clock = FrozenClock("2026-02-01T18:00:00.000Z")
+    limits = {"large": KeyLimits(day=Decimal(9))}
+    key = structs.replace(issue("laptop", clock.now())[1], tags=("t",), model_limits=limits)
+    one = build_record(1, clock.now(), key=key.id, tags=key.tags, model="large", cost=COST)
+    async with make_gateway(layout, clock=clock) as gateway:
+        await gateway.ledger.add_record(one)
+    clock.jump(-20 * 3600)
+    async with make_gateway(layout, clock=clock) as gateway:
+        await gateway.model_spend.count_key(key)
+        meters = gateway.meters.for_key(key), *gateway.meters.iter_meters(BUDGET)
+        assert [meter.used.day for meter in meters] == [COST, COST], "it is behind that time"
+        clock.jump(21 * 3600)
+        await until(lambda: all(meter.used.day == meter.used.month == COST for meter in meters))
+        assert not gateway.meters.is_counted_for_another_day
+        await gateway.model_spend.count_key(key)
+        (models,) = gateway.meters.describe_models(key)
+        assert models.used.day == COST
+        clock.jump(86400)
+        assert not gateway.meters.is_counted_for_another_day, "nothing was spent on that day"
+        assert [meter.used.day for meter in meters] == [0, 0]
 
 
 async def test_the_time_zone_in_force_is_the_one_that_was_written_last(layout, monkeypatch):

@@ -8,7 +8,7 @@ from functools import partial
 
 from msgspec import Struct
 
-from agentd.core.clock import Clock, Timestamp, parse_iso
+from agentd.core.clock import Clock, Timestamp, format_iso, parse_iso
 from agentd.core.events import Event
 from agentd.gateway.keys.limits import NO_LIMITS, KeyLimits, SoftLimits, compute_soft_limits
 from agentd.gateway.keys.model import AccessKey
@@ -76,9 +76,14 @@ class KeyMeters:
         return self._calendar.now()[1]
 
     @property
-    def is_set_back(self) -> bool:
-        """True if it is a day before the one that the sums are of: the clock was ahead then."""
-        return self.windows.day.start < self._counted_from
+    def is_counted_for_another_day(self) -> bool:
+        """True if the sums are those of another day: the clock was wrong when they were made.
+
+        It was ahead if that is a later day. It was behind if that is an earlier one, and the sums
+        know already what was spent on the present one.
+        """
+        day, counted = self.windows.day.start, self._counted_from
+        return day < counted or counted < day <= format_iso(self._sums.latest)
 
     def iter_window_starts(self, zone: tzinfo | None = None) -> Iterator[datetime]:
         """Yield the beginnings of the windows of now: the moments since which sums are wanted."""

@@ -111,6 +111,8 @@ class SpendByQuarterHour:
     ) -> None:
         self._accounts: dict[str, dict[datetime, KeySpend]] = {}
         self._list_accounts = accounts
+        self.latest = datetime.min.replace(tzinfo=UTC)
+        """The beginning of the last row."""
         for row in rows:
             self.add_row(row)
 
@@ -158,4 +160,5 @@ class SpendByQuarterHour:
         found = known.get(start)
         if found is None:
             found = known[start] = KeySpend()
+            self.latest = max(self.latest, start)
         return found
