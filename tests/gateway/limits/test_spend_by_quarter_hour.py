@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from agentd.core.clock import parse_iso
 from agentd.gateway.limits.spend_by_quarter_hour import (
+    AHEAD,
     KeySpend,
     SpendByQuarterHour,
     SpendRow,
@@ -66,6 +67,8 @@ def test_tokens_in_and_out_and_every_request_count():
 def test_a_quarter_of_an_hour_has_its_number_and_its_beginning():
     assert get_quarter("2026-01-31T23:59:59.999Z") == 95
     assert get_quarter("2026-01-31T00:00:00.000Z") == 0
+    assert get_quarter("2026-01-31T07:14:59.999Z") == 28
+    assert get_quarter("2026-01-31T07:15:00.000Z") == 29
     assert get_quarter_start("2026-01-31", 95) == datetime(2026, 1, 31, 23, 45, tzinfo=UTC)
 
 
@@ -77,3 +80,5 @@ def test_what_was_spent_years_ahead_counts_in_total_alone():
     assert sums.get_spend("k") == 5
     assert sums.get_spend("k", BEGIN) == 1
     assert sums.get_spend("k", ahead) == 4
+    assert sums.get_spend("k", ahead - AHEAD) == 0
+    assert sums.get_spend("k", ahead - AHEAD + timedelta(minutes=15)) == 4
