@@ -39,6 +39,8 @@ def test_what_was_spent_before_a_budget_was_made_says_nothing_of_its_rate():
     assert found["total"].days_left == 21
     idle = compute_by_window(limits, Used(total=Decimal(100)), created=None)
     assert (idle["total"].days_left, idle["total"].lasts) == (None, True)
+    today = compute_by_window(KeyLimits(day=Decimal(3)), Used(day=Decimal(1)), created=None)
+    assert today["day"].days_left == 1
 
 
 def test_what_is_used_up_before_it_resets_does_not_last():
@@ -54,6 +56,34 @@ def test_what_is_used_up_has_no_day_left_and_what_is_unused_lasts():
     found = compute_by_window(KeyLimits(day=Decimal(4), week=Decimal(4)), Used(day=Decimal(4)))
     assert (found["day"].days_left, found["day"].lasts) == (0, False)
     assert (found["week"].days_left, found["week"].lasts) == (None, True)
+
+
+def test_what_is_reserved_does_not_last_and_more_than_all_leaves_no_day():
+    clock = FrozenClock(NOON)
+    calendar = WindowCalendar(UTC, clock)
+    meter = UsageMeter(calendar, Used(day=Decimal(1), week=Decimal(5)))
+    meter.take(Decimal(2), 1)
+    limits = KeyLimits(day=Decimal(4), week=Decimal(4))
+    status = LimitsStatus(LimitHolder("key", "a"), meter.used, meter.describe_limits(limits), ())
+    _, windows = calendar.now()
+    week, day = compute_burn_down(status, CREATED, windows, NOON)
+    assert (day.used, day.reserved, day.days_left, day.lasts) == (1, 2, 0.5, True)
+    assert (week.days_left, week.lasts) == (0, False)
+
+
+def test_a_limit_lasts_that_is_used_up_at_the_moment_at_which_it_resets():
+    found = compute_by_window(KeyLimits(day=Decimal(2)), Used(day=Decimal(1)))
+    assert (found["day"].days_left, found["day"].lasts) == (0.5, True)
+
+
+def test_a_limit_of_nothing_is_used_up():
+    found = compute_by_window(KeyLimits(day=Decimal(0)), Used())
+    assert (found["day"].days_left, found["day"].lasts) == (0, False)
+
+
+def test_days_are_told_to_a_thousandth():
+    found = compute_by_window(KeyLimits(day=Decimal(4)), Used(day=Decimal(3)))
+    assert found["day"].days_left == 0.167
 
 
 def test_only_money_is_reported():

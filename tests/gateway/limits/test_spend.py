@@ -317,6 +317,18 @@ def test_what_ends_62_days_after_a_day_began_is_that_of_a_wrong_clock():
     assert at.meter.used.total == 2
 
 
+def test_what_is_recorded_62_days_after_an_earlier_day_is_not_counted_in_that_day():
+    at = At("2026-01-31T12:00:00.000Z")
+    at.call(KeyLimits(), cost="1")
+    at.clock.jump(90 * 86400)
+    at.call(KeyLimits(), cost="2")
+    at.meter.add(Decimal(4), 0, "2026-04-03T00:00:00.000Z")
+    at.meter.add(Decimal(8), 0, "2026-04-02T23:59:59.999Z")
+    at.clock.jump(-90 * 86400)
+    assert at.meter.used.day == 1 + 8
+    assert at.meter.used.total == 15
+
+
 def test_a_clock_that_is_put_back_forgives_nothing():
     at, limits = At("2026-02-01T00:00:01.000Z"), KeyLimits(day=Decimal(5))
     at.call(limits, cost="3")
@@ -442,6 +454,20 @@ def test_a_refusal_shows_limit_used_reserved_and_reset():
         "The access key's limit is 2.5 USD a day: 1.2 USD used, 0.5 USD reserved by requests under"
         " way, and this request may take up to 1 USD (less if it allows fewer output tokens). It"
         " resets at 2026-02-01T00:00:00.000Z."
+    )
+
+
+def test_a_refusal_of_a_request_tells_of_no_tokens_and_one_in_all_of_no_reset():
+    at, limits = At(), KeyLimits(requests_per_minute=1, total=Decimal(1))
+    at.call(KeyLimits(), cost="0.25")
+    assert at.refused(limits, "0.5").message == (
+        "The access key's limit is 1 requests a minute: 1 used. It resets at"
+        " 2026-01-31T12:01:00.000Z."
+    )
+    at.clock.move(60)
+    assert at.refused(limits, "0.80").message == (
+        "The access key's limit is 1 USD in all: 0.25 USD used, and this request may take up to"
+        " 0.8 USD (less if it allows fewer output tokens). It never resets."
     )
 
 
