@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentd.core.clock import FrozenClock, format_iso, parse_iso
+from agentd.gateway.alerts import states
 from agentd.gateway.alerts.model import AlertTopic
 from agentd.gateway.alerts.states import EVENT_QUIET, FiringTopics
 
@@ -38,6 +39,43 @@ def test_a_restart_changes_nothing(observed, restart_at):
             other = FiringTopics(tuple(other))
         clock.move(1)
         assert observe(one, topic, is_on, clock.now()) == observe(other, topic, is_on, clock.now())
+
+
+def test_the_newest_mark_of_a_condition_is_kept_and_the_rest_is_of_its_begin():
+    firing = FiringTopics()
+    firing.begin(TOPICS[0], "2026-01-01T00:00:00.000Z", "first", "a")
+    firing.begin(TOPICS[0], "2026-01-01T00:05:00.000Z", "second", "b")
+    known = firing.get(TOPICS[0])
+    assert (known.since, known.text, known.mark) == ("2026-01-01T00:00:00.000Z", "first", "b")
+    firing.begin(TOPICS[0], "2026-01-01T00:06:00.000Z", "third", "b")
+    assert firing.get(TOPICS[0]) is known
+
+
+def test_what_is_forgotten_is_not_resolved():
+    firing = FiringTopics()
+    assert not firing.forget(TOPICS[0])
+    firing.begin(TOPICS[0], "2026-01-01T00:00:00.000Z")
+    assert firing.forget(TOPICS[0])
+    assert firing.end(TOPICS[0]) is None
+
+
+def test_an_event_is_told_again_when_its_quiet_hour_is_over():
+    firing, clock = FiringTopics(), FrozenClock()
+    assert firing.note_event(TOPICS[0], clock.now())
+    clock.move(EVENT_QUIET.total_seconds() - 0.001)
+    assert firing.note_event(TOPICS[0], clock.now()) is None
+    clock.move(0.001)
+    assert firing.note_event(TOPICS[0], clock.now()).missed == 1
+    clock.jump(-1)
+    assert firing.note_event(TOPICS[0], clock.now()), "the clock was ahead"
+
+
+def test_of_too_many_topics_the_oldest_are_forgotten(monkeypatch):
+    monkeypatch.setattr(states, "MAX_FIRING", 2)
+    firing = FiringTopics()
+    for subject in "abc":
+        firing.begin(AlertTopic("channel_down", subject), "2026-01-01T00:00:00.000Z")
+    assert [one.subject for one in firing] == ["b", "c"]
 
 
 def test_a_resolved_alert_knows_when_it_began():

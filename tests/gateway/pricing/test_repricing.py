@@ -75,7 +75,7 @@ def test_a_request_that_costs_only_what_was_given_up_is_repriced_too():
     entry = build(usage=NO_USAGE, cost=Decimal(7), outcome="failed")
     difference = RepricingSummary()
     now = reprice(entry, difference, FIND, 5)
-    assert (now.cost, difference.unpriced) == (180, 0)
+    assert (now.cost, now.priced, difference.unpriced) == (180, "", 0)
 
 
 def test_where_no_price_is_known_every_cost_stays():
@@ -153,7 +153,10 @@ def test_prices_are_those_of_the_route_or_else_of_the_model_that_answered():
     small = GatewayModel(
         name="small",
         prices=Prices(input=Decimal(2), output=Decimal(4), services=(flex,)),
-        routes=(ModelRoute(channel="one"),),
+        routes=(
+            ModelRoute(channel="one"),
+            ModelRoute(channel="two", prices=Prices(input=Decimal(5), output=Decimal(6))),
+        ),
     )
     unpriced = GatewayModel(name="free", routes=(ModelRoute(channel="one", model="f"),))
     find = make_price_lookup({**MODELS, "small": small, "free": unpriced})
@@ -169,6 +172,7 @@ def test_prices_are_those_of_the_route_or_else_of_the_model_that_answered():
     assert find_input(fallback="small", channel="one", supplier_model="small") == 2
     assert find_input(model="small", channel="one", supplier_model="small", tier="flex") == 1
     assert find_input(model="small", channel="one", supplier_model="small", tier="other") == 2
+    assert find_input(model="small", channel="two", supplier_model="small") == 5
     assert find_input(model="free", channel="one", supplier_model="f") is None
     assert find_input(model="gone") is None
 
