@@ -18,7 +18,7 @@ from agentd.gateway.keys.limits import KeyLimits, LimitRaise, SoftLimits
 from agentd.gateway.keys.model import AccessKey, issue
 from agentd.gateway.limits.budgets import Budget
 from agentd.gateway.limits.events import HardLimitReached, SoftLimitReached
-from agentd.gateway.limits.meters import KeyMeters
+from agentd.gateway.limits.meters import KeyMeters, iter_accounts
 from agentd.gateway.limits.request_limits import RequestLimits
 from agentd.gateway.limits.spend import OverLimit
 from agentd.gateway.limits.spend_by_quarter_hour import KeySpend, SpendByQuarterHour, SpendRow
@@ -108,6 +108,12 @@ def test_every_tag_of_a_key_counts_and_limits() -> None:
     assert world.refuse(both, "0.1").holder.name == "b"
     world.call(one, "2")
     assert world.refuse(one, "0.1").holder.name == "a"
+
+
+def test_a_key_shares_with_those_of_its_owner_if_it_has_one_and_of_its_tags() -> None:
+    assert list(iter_accounts(build_key())) == []
+    assert list(iter_accounts(build_key(tags=("a", "b")))) == [("tag", "a"), ("tag", "b")]
+    assert list(iter_accounts(build_key(owner="ann"))) == [("owner", "ann")]
 
 
 def test_models_within_a_key_have_limits_of_their_own() -> None:
