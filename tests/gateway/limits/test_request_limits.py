@@ -168,6 +168,16 @@ def test_models_are_counted_again_once_a_limit_on_them_never_resets() -> None:
     assert world.meters.has_counted_models(key), "more than is needed was counted"
 
 
+def test_models_that_are_counted_again_keep_what_calls_under_way_have_reserved() -> None:
+    world, key = World(), build_key(model_limits={"large": KeyLimits(day=Decimal(5))})
+    running = world.limit(key)
+    running.reserve(Decimal(4), 1)
+    world.meters.set_model_spend(key, SpendByQuarterHour())
+    assert world.refuse(key, "2").code == "limit_model_day"
+    running.settle(Decimal(1), 1, NOON)
+    world.call(key, "4")
+
+
 def test_what_one_limit_refuses_is_reserved_of_none() -> None:
     world = World(
         Budget(name="b", tag="b", limits=KeyLimits(total=Decimal(1), requests_per_minute=1))
@@ -313,6 +323,28 @@ def test_new_sums_replace_those_of_keys_and_of_what_they_share() -> None:
     world.meters.reset_to(SpendByQuarterHour(rows), UTC)
     assert world.meters.for_key(key).used.day == 5
     assert world.meters.describe_budget(budget).used.day == 7
+
+
+def test_sums_are_of_another_day_once_a_clock_that_was_wrong_is_right() -> None:
+    world = World()
+    meters, clock = world.meters, world.clock
+    assert not meters.is_counted_for_another_day
+    clock.jump(-86400)
+    assert meters.is_counted_for_another_day, "it was ahead"
+    clock.jump(86400)
+    assert not meters.is_counted_for_another_day
+    known = SpendByQuarterHour([SpendRow("k", datetime(2026, 2, 1, tzinfo=UTC), KeySpend())])
+    meters.reset_to(known, ZoneInfo("Asia/Tokyo"))
+    assert meters.zone == ZoneInfo("Asia/Tokyo")
+    meters.reset_to(known, UTC)
+    clock.jump(12 * 3600 - 1)
+    assert not meters.is_counted_for_another_day
+    clock.jump(1)
+    assert meters.is_counted_for_another_day, "it was behind: something was spent on that day"
+    meters.reset_to(known, UTC)
+    assert not meters.is_counted_for_another_day
+    clock.jump(86400)
+    assert not meters.is_counted_for_another_day, "nothing was spent on that day"
 
 
 def test_the_windows_of_another_zone_begin_at_its_midnights() -> None:
