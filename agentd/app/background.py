@@ -48,7 +48,7 @@ ROLLUP_SECONDS = 300.0
 PURGE_SECONDS = 3600.0
 """The interval at which old files of the gateway are removed."""
 RECOUNT_SECONDS = 5.0
-"""The interval of checks whether the clock was wrong when it was counted what is spent."""
+"""The interval of checks whether spending was counted while the clock was wrong."""
 PRICES_DELAY = 300.0
 """The seconds after the start before the price catalogue is read: starts are left alone."""
 PRICES_SECONDS = 3600.0
@@ -159,7 +159,7 @@ async def build_rollups(ledger: Ledger) -> None:
 async def recount_after_wrong_clock(
     meters: KeyMeters, recount: Callable[[], Awaitable[None]]
 ) -> None:
-    """Count again what was spent if it was counted while the clock showed another day.
+    """Count spending again if it was counted while the clock showed another day.
 
     So a start while the clock is ahead or behind, which counts for that day, forgives nothing.
     """
