@@ -86,7 +86,8 @@ def _print_list(approvals: list[dict[str, Any]], as_json: bool) -> None:
     for approval in approvals:
         until = f" (until {approval['deadline']})" if approval["deadline"] else ""
         first, *more = list_safe_lines(approval["subject"]) or [""]  # all of it is to be allowed
-        print(f"{approval['id']}  chat {approval['chatId']}{until}  {approval['tool']}: {first}")
+        where = f"chat {approval['chatId']}{until}"
+        print(f"{approval['id']}  {where}  {excerpt(approval['tool'])}: {first}")
         for line in more:
             print(f"    | {line}")
         if approval["reason"]:
@@ -96,7 +97,7 @@ def _print_list(approvals: list[dict[str, Any]], as_json: bool) -> None:
 
 
 def _describe(approval: dict[str, Any]) -> str:
-    return f"{approval['tool']}: {excerpt(approval['subject'])}"
+    return f"{excerpt(approval['tool'])}: {excerpt(approval['subject'])}"
 
 
 def _parse_id(text: str) -> int:

@@ -14,6 +14,7 @@ from agentd.cli.options import (
     read_schema,
     resolve_layout,
 )
+from agentd.cli.output import print_foreign
 from agentd.core.clock import format_iso
 from agentd.core.errors import BadRequest
 
@@ -104,14 +105,14 @@ def _converse(client: Client, request: dict[str, object], *, as_json: bool) -> i
         if message["role"] == "user":
             print(f"chat {chat_id}: processing", file=sys.stderr)
         elif message["role"] == "tool":
-            print(f"chat {chat_id}: {message['content']}", file=sys.stderr)
+            print_foreign(f"chat {chat_id}: {message['content']}", sys.stderr)
             if message["content"] == "Tool: approval":
                 print(f"needs your approval: agentd approve {message['id']}", file=sys.stderr)
         else:
             last = message
             if not as_json:
                 stream = sys.stdout if message["role"] == "assistant" else sys.stderr
-                print(message["content"], file=stream, flush=True)
+                print_foreign(str(message["content"]), stream)
     if as_json:
         print(json.dumps(last))
     return 0 if last.get("role") == "assistant" else 1

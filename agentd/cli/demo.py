@@ -13,6 +13,7 @@ from agentd.app.state import read_daemon_info
 from agentd.cli import demo_supplier
 from agentd.cli.client import Client
 from agentd.cli.options import Subcommands
+from agentd.cli.output import print_foreign
 from agentd.core import ids
 from agentd.core.clock import SystemClock
 from agentd.core.errors import Unavailable
@@ -111,9 +112,9 @@ def _show_chat(url: str, key: str, prompt: str) -> int:
             print(f"   {message['createdAt']}  {message['role']:9}", end="")
             if message["role"] == "assistant":
                 replied = True
-                print("\n\n" + message["content"] + "\n")
+                print_foreign(f"\n\n{message['content']}\n", sys.stdout)
             else:
-                print(f" {message['content']}")
+                print_foreign(f" {message['content']}", sys.stdout)
         status = client.get_status(chat_id, 0)
         print(f"4. {json.dumps(status)}\n")
     print("Next steps:\n")

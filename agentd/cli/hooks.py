@@ -23,7 +23,7 @@ from agentd.cli.options import (
     resolve_layout,
     to_sentence,
 )
-from agentd.cli.output import excerpt, print_table
+from agentd.cli.output import excerpt, print_foreign, print_table
 from agentd.storage.layout import Layout
 
 EXAMPLES = """\
@@ -96,7 +96,7 @@ def _list(layout: Layout, workspace: str, *, as_json: bool) -> None:
         rows += [(file.source, state, *_describe(hook)) for hook in file.hooks]
     print_table(rows) if rows else print("no hooks; they are written in hooks.yml", file=sys.stderr)
     for problem in problems:
-        print(problem, file=sys.stderr)
+        print_foreign(problem, sys.stderr)
 
 
 def _describe(hook: HookView) -> tuple[str, str]:

@@ -11,6 +11,7 @@ from typing import Protocol, cast
 
 from agentd import __version__
 from agentd.cli.options import Parser, Subcommands
+from agentd.cli.output import print_foreign
 from agentd.core.errors import AgentdError, BadRequest, ConfigError
 
 COMMANDS = (
@@ -173,4 +174,4 @@ def _build_parser(names: Sequence[str]) -> Parser:
 
 
 def _print_error(text: str) -> None:
-    print(f"agentd: {text}", file=sys.stderr)
+    print_foreign(f"agentd: {text}", sys.stderr)

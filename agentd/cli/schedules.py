@@ -153,5 +153,5 @@ def _describe(schedule: dict[str, Any]) -> str:
 def _describe_run(run: dict[str, Any]) -> str:
     chat = f"  chat {run['chatId']}" if run["chatId"] else ""
     cost = f"  {run['cost']} USD" if run["cost"] else ""
-    note = f"  {run['note']}" if run["note"] else ""
+    note = f"  {excerpt(run['note'])}" if run["note"] else ""
     return f"{run['due']}  {run['cause']}  {run['state']}{chat}{cost}{note}"

@@ -128,7 +128,7 @@ def _describe(message: dict[str, Any]) -> str:
 
 
 def _describe_approval(approval: dict[str, Any]) -> str:
-    subject = f"{approval['tool']}: {excerpt(approval['subject'])}"
+    subject = f"{excerpt(approval['tool'])}: {excerpt(approval['subject'])}"
     if approval["state"] == "open":
         more = len(approval["subject"].strip().splitlines()) - 1
         subject += f" (and {more} more lines: agentd approve lists them)" if more > 0 else ""

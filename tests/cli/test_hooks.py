@@ -64,6 +64,17 @@ def test_hooks_are_listed_with_where_they_are_from_and_whether_they_run(
     assert "hooks.yml:2" in capsys.readouterr().err
 
 
+def test_a_terminal_obeys_nothing_that_a_workspace_wrote_into_its_hooks(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "workspace" / SOURCE
+    path.parent.mkdir()
+    group = {"matcher": "\x1b]0;owned\x07", "hooks": [{"command": "format"}]}
+    path.write_text(json.dumps({"hooks": {"PreToolUse": [group]}}))
+    assert call() == 0
+    assert "PreToolUse (�]0;owned�)  format" in capsys.readouterr().out
+
+
 def test_decisions_are_listed_and_withdrawn_by_file_or_id(
     layout: Layout, capsys: pytest.CaptureFixture[str]
 ) -> None:
