@@ -1,8 +1,9 @@
 """What persons decided about that which the files of workspaces would run: MCP servers, hooks.
 
-Once for each content: what was allowed runs without another question until it changes. Where nobody
-answers it is denied, and not asked again in this chat by this run of the daemon. The daemon and the
-command line both change the files, one after the other.
+Once for each content in a workspace: what was allowed runs there without another question until it
+changes, and is asked about in any other workspace, whose files of the same names may be others.
+Where nobody answers it is denied, and not asked again in this chat by this run of the daemon. The
+daemon and the command line both change the files, one after the other.
 """
 
 import asyncio

@@ -91,7 +91,7 @@ class EngineComponent:
         self._protected_files = ProtectedFiles()
         self.commands = CommandDirectory(layout, written.settings.current.workspace)
         """The custom commands."""
-        self.hooks = HookDirectory(layout, on_hooks_change)
+        self.hooks = HookDirectory(layout, on_hooks_change, written.settings.current.workspace)
         """The hooks of the native engine."""
 
     async def start(self, generation: str) -> None:

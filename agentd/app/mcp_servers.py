@@ -17,7 +17,7 @@ class McpServersComponent:
     """Follows ``mcp.yml``, and ends all servers at the end of its block.
 
     ``generation`` is the state folder's, by which programs are marked; ``workspace`` is where one
-    is tried out.
+    is tried out, and where decisions about those of ``.mcp.json`` count.
     """
 
     def __init__(
@@ -30,7 +30,7 @@ class McpServersComponent:
         find_chat: Callable[[int], object],
     ) -> None:
         self.directory = McpDirectory(
-            layout, environ, generation, lambda: bus.publish(McpServersUpdate())
+            layout, environ, generation, lambda: bus.publish(McpServersUpdate()), workspace
         )
         self.file = self.directory.file
         """The current contents of ``mcp.yml``."""

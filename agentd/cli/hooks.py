@@ -82,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _list(layout: Layout, workspace: str, *, as_json: bool) -> None:
-    settings, files = load(layout), read_workspace_files(workspace)
+    settings, files = load(layout), read_workspace_files(workspace, workspace)
     own = list(map(make_hook_view, list_own_hooks(settings)))
     views = list_workspace_views(files, open_hook_decisions(layout).load())
     problems = [f"{file.source}: {problem}" for file in files for problem in file.problems]

@@ -1,11 +1,14 @@
 """What persons decided about servers and hooks of workspaces: kept, found again, withdrawn."""
 
+import asyncio
 import threading
 from pathlib import Path
 
 import pytest
 
 from agentd.agent import workspace_decisions
+from agentd.agent.hooks.store import HooksOfWorkspaces
+from agentd.agent.mcp_servers.project import ProjectServers
 from agentd.agent.workspace_decisions import (
     DecisionFile,
     WorkspaceDecision,
@@ -14,6 +17,7 @@ from agentd.agent.workspace_decisions import (
 )
 from agentd.core.errors import ConfigError, NotFound
 from agentd.storage.layout import Layout
+from tests.agent.engines.native.scene import Person
 
 AT = "2026-01-01T00:00:00.000Z"
 NAMES = ("mcp-decisions", "hook-decisions")
@@ -104,3 +108,41 @@ def test_a_damaged_file_is_reported_and_not_written_over(
         with pytest.raises(ConfigError, match="is damaged"):
             change()
     assert path.read_text() == content
+
+
+SERVER = '{"mcpServers": {"shop": {"command": "./serve"}}}'
+HOOK = '{"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "./lint.sh"}]}]}}'
+
+
+def make_folder(path: Path) -> Path:
+    """Return a folder that names the programs of the same paths as all others."""
+    (path / ".claude").mkdir(parents=True)
+    (path / ".mcp.json").write_text(SERVER)
+    (path / ".claude" / "settings.json").write_text(HOOK)
+    return path
+
+
+def count_questions(layout: Layout, workspace: Path, folder: Path) -> int:
+    """Return how much a person is asked before all of a folder's programs may run."""
+    person = Person()
+    hooks = HooksOfWorkspaces(layout, workspace=str(workspace))
+    servers = ProjectServers(layout, workspace=str(workspace))
+
+    async def find() -> None:
+        assert [one.command for one in (await hooks.find_allowed(str(folder), 1, person))[0]]
+        assert [one.name for one in (await servers.find_allowed(str(folder), 1, person))[0]]
+
+    asyncio.run(find())
+    return len(person.asked)
+
+
+def test_what_was_allowed_in_one_workspace_is_asked_about_in_another(tmp_path: Path) -> None:
+    """There the same ``./lint.sh`` may be anything."""
+    layout = Layout(str(tmp_path / "state"), str(tmp_path))
+    ours, theirs = make_folder(tmp_path / "ours"), make_folder(tmp_path / "theirs")
+    assert count_questions(layout, ours, ours) == 2
+    assert count_questions(layout, ours, ours) == 0
+    assert count_questions(layout, theirs, theirs) == 2
+    assert count_questions(layout, ours, make_folder(tmp_path / "state/worktrees/1")) == 0
+    (tmp_path / "link").symlink_to(ours)
+    assert count_questions(layout, tmp_path / "link", tmp_path / "link") == 0

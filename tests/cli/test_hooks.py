@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agentd.agent.hooks.model import parse_workspace_file
+from agentd.agent.hooks.store import read_workspace_files
 from agentd.agent.workspace_decisions import WorkspaceDecision, open_hook_decisions
 from agentd.cli.main import main
 from agentd.storage.layout import Layout
@@ -34,7 +34,7 @@ def write_hooks(path: Path, event: str, command: str) -> str:
     path.parent.mkdir(exist_ok=True)
     group = {"matcher": "Bash", "hooks": [{"command": command}]}
     path.write_text(json.dumps({"hooks": {event: [group]}}))
-    return parse_workspace_file(SOURCE, path.read_bytes()).digest
+    return next((one.digest for one in read_workspace_files(os.getcwd(), os.getcwd())), "")
 
 
 def call(*words: str) -> int:

@@ -25,15 +25,18 @@ OpenHooks: TypeAlias = Callable[[TurnRequest, Approver], Awaitable[TurnHooks]]
 class HookDirectory:
     """The hooks as ``hooks.yml`` has them now.
 
-    ``on_change`` is called when the file or a decision is another.
+    ``on_change`` is called when the file or a decision is another. Decisions count in the
+    ``workspace`` and in work trees of it.
     """
 
-    def __init__(self, layout: Layout, on_change: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, layout: Layout, on_change: Callable[[], None] = lambda: None, workspace: str = ""
+    ) -> None:
         self.file = WatchedFile(
             layout.hooks_settings, partial(store.load, layout), HookSettings(), on_change
         )
         """The current content of ``hooks.yml``."""
-        self._workspaces = HooksOfWorkspaces(layout, on_change)
+        self._workspaces = HooksOfWorkspaces(layout, on_change, workspace)
 
     async def open_turn(
         self, root: str, run: RunInTurn, assignment: TurnRequest, approver: Approver

@@ -97,11 +97,14 @@ class WorkspaceHooks(Struct, frozen=True):
     source: str
     hooks: tuple[Hook, ...] = ()
     problems: tuple[str, ...] = ()
+    workspace: str = ""
+    """The workspace in which a decision counts: elsewhere ``./lint.sh`` is another program."""
 
     @property
     def digest(self) -> str:
-        """Distinguishes these hooks from others."""
-        return sha256(msgspec.json.encode(self.hooks)).hexdigest()
+        """Distinguishes these hooks from others, and from the same ones of another workspace."""
+        workspace = self.workspace.encode(errors="surrogateescape")
+        return sha256(b"%b\0%b" % (workspace, msgspec.json.encode(self.hooks))).hexdigest()
 
     def describe(self) -> str:
         """Describe the hooks for the person who is asked about them."""

@@ -8,6 +8,8 @@ import os
 from collections.abc import Callable
 from functools import partial
 
+from msgspec import structs
+
 from agentd.agent.engine import Approver, Question
 from agentd.agent.hooks.model import (
     WORKSPACE_FILES,
@@ -45,9 +47,15 @@ def load(layout: Layout) -> HookSettings:
 
 
 class HooksOfWorkspaces:
-    """Finds the allowed hooks of a folder, and asks about the others."""
+    """Finds the allowed hooks of a folder, and asks about the others.
 
-    def __init__(self, layout: Layout, on_change: Callable[[], None] = lambda: None) -> None:
+    A folder is the ``workspace``, in which decisions count, or a work tree of it.
+    """
+
+    def __init__(
+        self, layout: Layout, on_change: Callable[[], None] = lambda: None, workspace: str = ""
+    ) -> None:
+        self._workspace = workspace
         self._decisions = DecisionMaker(open_hook_decisions(layout), on_change=on_change)
 
     async def find_allowed(
@@ -56,7 +64,7 @@ class HooksOfWorkspaces:
         """Return the hooks that may run, and what the history is told of others."""
         hooks: list[Hook] = []
         problems: list[tuple[str, str]] = []
-        for file in await asyncio.to_thread(read_workspace_files, folder):
+        for file in await asyncio.to_thread(read_workspace_files, folder, self._workspace):
             problems += [(file.source, problem) for problem in file.problems]
             if file.hooks:
                 ask = partial(_ask_about, file)
@@ -72,7 +80,7 @@ class HooksOfWorkspaces:
         self, folder: str
     ) -> tuple[tuple[WorkspaceHooks, ...], tuple[WorkspaceDecision, ...], tuple[str, ...]]:
         """Return the hooks of a folder's files, all decisions, and the problems. Blocking."""
-        files = tuple(read_workspace_files(folder))
+        files = tuple(read_workspace_files(folder, self._workspace))
         problems = tuple(f"{file.source}: {one}" for file in files for one in file.problems)
         try:
             return files, self._decisions.file.load(), problems
@@ -84,9 +92,11 @@ class HooksOfWorkspaces:
         await self._decisions.withdraw(digest)
 
 
-def read_workspace_files(folder: str) -> list[WorkspaceHooks]:
-    """Return the files of a folder that may have hooks, with what they have. Blocking."""
-    return [file for file in (_read_file(folder, path) for path in WORKSPACE_FILES) if file]
+def read_workspace_files(folder: str, workspace: str) -> list[WorkspaceHooks]:
+    """Return the files that may have hooks, of a workspace or a work tree of it. Blocking."""
+    real = os.path.realpath(workspace)
+    files = (_read_file(folder, path) for path in WORKSPACE_FILES)
+    return [structs.replace(file, workspace=real) for file in files if file]
 
 
 def _read_file(folder: str, path: str) -> WorkspaceHooks | None:

@@ -37,7 +37,8 @@ class McpDirectory:
     """The servers as ``mcp.yml`` has them now.
 
     ``generation`` marks the programs of this state folder's daemon. ``on_change`` is called when
-    the file, a decision, or what is known of a server is another.
+    the file, a decision, or what is known of a server is another. Decisions count in the
+    ``workspace`` and in work trees of it.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class McpDirectory:
         environ: Mapping[str, str],
         generation: str,
         on_change: Callable[[], None] = lambda: None,
+        workspace: str = "",
     ) -> None:
         self.file = WatchedFile(
             layout.mcp_settings, partial(store.load, layout), McpSettings(), on_change
@@ -56,7 +58,7 @@ class McpDirectory:
         self.chats = ChatServers()
         """The servers that clients of single chats name."""
         self._environ = environ
-        self._project = ProjectServers(layout, on_change=on_change)
+        self._project = ProjectServers(layout, on_change, workspace)
         self._generation = generation
         self._pool: McpPool | None = None
 

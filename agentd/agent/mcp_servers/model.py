@@ -164,6 +164,11 @@ class ProjectServer(Struct, frozen=True):
     digest: str
     """Differs when anything about it is changed."""
 
+    def bind(self, workspace: str) -> "ProjectServer":
+        """Return it with a digest for this workspace: elsewhere ``./serve`` is another program."""
+        bound = f"{workspace}\0{self.digest}".encode(errors="surrogateescape")
+        return structs.replace(self, digest=sha256(bound).hexdigest())
+
 
 def validate(settings: McpSettings) -> Iterator[tuple[tuple[str | int, ...], str]]:
     """Yield what is wrong with servers as a whole: the place, and what."""

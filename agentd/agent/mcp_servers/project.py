@@ -31,9 +31,15 @@ TOOL = "mcp_server"
 
 
 class ProjectServers:
-    """Finds the allowed servers of a folder's ``.mcp.json``, and asks about the others."""
+    """Finds the allowed servers of a folder's ``.mcp.json``, and asks about the others.
 
-    def __init__(self, layout: Layout, on_change: Callable[[], None] = lambda: None) -> None:
+    A folder is the ``workspace``, in which decisions count, or a work tree of it.
+    """
+
+    def __init__(
+        self, layout: Layout, on_change: Callable[[], None] = lambda: None, workspace: str = ""
+    ) -> None:
+        self._workspace = workspace
         self._decisions = DecisionMaker(open_server_decisions(layout), on_change=on_change)
 
     async def find_allowed(
@@ -60,7 +66,7 @@ class ProjectServers:
         """Return those of the servers that may be used, and others with the reason."""
         failures: list[tuple[str, str]] = []
         allowed: list[McpServerSettings] = []
-        for one in servers:
+        for one in await asyncio.to_thread(self._bind, servers):
             name, ask = one.server.name, partial(describe, one.server)
             why = await self._decisions.decide(name, one.digest, chat_id, approver, ask)
             if why is None:
@@ -73,7 +79,8 @@ class ProjectServers:
         self, folder: str
     ) -> tuple[tuple[ProjectServer, ...], tuple[WorkspaceDecision, ...], tuple[str, ...]]:
         """Return the servers of a folder, all decisions, and what is wrong. Blocking."""
-        servers, problems = read_project_file(folder)
+        unbound, problems = read_project_file(folder)
+        servers = self._bind(unbound)
         try:
             return servers, self._decisions.file.load(), problems
         except AgentdError as error:
@@ -82,6 +89,11 @@ class ProjectServers:
     async def withdraw(self, digest: str) -> WorkspaceDecision:
         """Forget and return a decision, so that the server is asked about again; ``NotFound``."""
         return await self._decisions.withdraw(digest)
+
+    def _bind(self, servers: Sequence[ProjectServer]) -> tuple[ProjectServer, ...]:
+        """Return the servers with digests that count in the workspace alone. Blocking."""
+        workspace = os.path.realpath(self._workspace)
+        return tuple(one.bind(workspace) for one in servers)
 
 
 def read_project_file(folder: str) -> tuple[tuple[ProjectServer, ...], tuple[str, ...]]:
@@ -107,6 +119,6 @@ def ask_about_editors(server: McpServerSettings) -> Question:
     """Return the question about a server of a chat's editor; its secrets are not in it."""
     why = (
         f"The editor of this chat names the MCP server {server.name}. If you allow it, it is used"
-        " without another question wherever an editor names it in the same way."
+        " without another question wherever an editor names it in the same way for this workspace."
     )
     return Question("other", TOOL, describe_launch(server, masked=True), protected=why)

@@ -7,7 +7,7 @@ from unittest.mock import ANY
 
 import pytest
 
-from agentd.agent.hooks.model import parse_workspace_file
+from agentd.agent.hooks.store import read_workspace_files
 from agentd.agent.workspace_decisions import WorkspaceDecision, open_hook_decisions
 from tests.auth.test_login import Browser, add_users
 from tests.support.daemon import Serving
@@ -32,7 +32,8 @@ def write_workspace(admin: Browser, content: object) -> str:
     path = Path(admin.daemon.settings.workspace) / SOURCE
     path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps(content))
-    return parse_workspace_file(SOURCE, path.read_bytes()).digest
+    (found,) = read_workspace_files(*[admin.daemon.settings.workspace] * 2)
+    return found.digest
 
 
 def test_the_hooks_of_the_configuration_are_listed_with_its_problems(admin: Browser) -> None:

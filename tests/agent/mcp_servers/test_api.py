@@ -9,7 +9,7 @@ from unittest.mock import ANY
 import pytest
 
 from agentd.agent.mcp_servers.model import DEFAULT_SECONDS
-from agentd.agent.mcp_servers.project import read_project_file
+from agentd.agent.mcp_servers.project import ProjectServers
 from agentd.agent.workspace_decisions import WorkspaceDecision, open_server_decisions
 from tests.auth.test_login import Browser, add_users
 from tests.support.daemon import Serving
@@ -81,7 +81,7 @@ def test_the_workspaces_servers_are_listed_with_their_decisions_which_are_withdr
     folder = Path(admin.daemon.settings.workspace)
     (folder / ".mcp.json").write_text(json.dumps({"mcpServers": servers}))
     layout = admin.daemon.layout
-    (lint, web), _ = read_project_file(str(folder))
+    (lint, web), *_ = ProjectServers(layout, workspace=str(folder)).read(str(folder))
     open_server_decisions(layout).keep(WorkspaceDecision("lint", lint.digest, True, AT, "user:ada"))
     open_server_decisions(layout).keep(WorkspaceDecision("gone", "f" * 64, False, AT))
     shown = admin.send("GET", "/api/mcp-servers").json()

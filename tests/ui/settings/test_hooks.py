@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from agentd.agent.hooks.model import parse_workspace_file
+from agentd.agent.hooks.store import read_workspace_files
 from agentd.agent.workspace_decisions import WorkspaceDecision, open_hook_decisions
 from tests.support.daemon import Serving
 from tests.ui.settings.test_skills_labels_bots import pretend_role
@@ -44,9 +44,10 @@ def test_hooks_are_shown_as_their_file_is_edited_and_its_mistakes_by_line(
 
 def test_a_decision_about_hooks_of_the_workspace_is_withdrawn(ada: Person, site: Serving) -> None:
     file = Path(site.settings.workspace) / SOURCE
-    digest = parse_workspace_file(SOURCE, write_hooks(file, "PostToolUse", "make lint")).digest
+    write_hooks(file, "PostToolUse", "make lint")
+    (found,) = read_workspace_files(site.settings.workspace, site.settings.workspace)
     decisions = open_hook_decisions(site.layout)
-    decisions.keep(WorkspaceDecision(SOURCE, digest, True, AT, "user:ada"))
+    decisions.keep(WorkspaceDecision(SOURCE, found.digest, True, AT, "user:ada"))
     page = ada.open(PATH)
     row = page.get_by_role("region", name="Of the workspace").locator(".rows > li")
     expect(row.locator(".state")).to_have_text("Allowed")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agentd.agent.mcp_servers.project import read_project_file
+from agentd.agent.mcp_servers.project import ProjectServers
 from agentd.agent.workspace_decisions import WorkspaceDecision, open_server_decisions
 from tests.support.daemon import Serving
 from tests.support.paths import REPOSITORY
@@ -112,7 +112,7 @@ def test_a_decision_about_a_server_of_the_workspace_is_withdrawn(
     folder = site.settings.workspace
     entry = {"mcpServers": {"lint": {"command": "node", "args": ["a b.mjs"]}, "odd": 1}}
     (Path(folder) / ".mcp.json").write_text(json.dumps(entry))
-    (lint,), _ = read_project_file(folder)
+    (lint,), *_ = ProjectServers(site.layout, workspace=folder).read(folder)
     open_server_decisions(site.layout).keep(WorkspaceDecision("lint", lint.digest, True, AT))
     page = ada.open(PATH)
     card = page.get_by_role("region", name="Named by the workspace")
