@@ -154,6 +154,7 @@ def build_dispatcher(
     budget: SpendBudget | Callable[[], SpendBudget] | None = None,
     named_in: Callable[[str, str], str] = lambda *_: "",
     store_rule: Callable[[ApprovalRule, Question], Awaitable[None]] = refuse_rule,
+    workspace: str = "",
 ) -> Dispatcher:
     """Build a dispatcher over the chats of ``services`` whose default engine is ``engine``."""
     money = budget if callable(budget) else lambda: budget or SpendBudget()
@@ -164,6 +165,7 @@ def build_dispatcher(
         money,
         store_rule,
         named_in,
+        workspace,
     )
     programs = ProgramStates(services.clock, services.bus)
     engines = EngineRegistry(

@@ -50,7 +50,8 @@ class ApprovalService:
     """The open questions of all running turns; ``policy`` and ``budget`` give current settings.
 
     ``find_protected`` says why a path in a command line is protected that is run in a folder
-    (empty: the workspace); it may block. ``store_rule`` adds a rule to the settings, durably, and
+    (empty: the workspace); it may block. What a person allows for a whole chat holds in this
+    ``workspace``, a path without links. ``store_rule`` adds a rule to the settings, durably, and
     raises ``BadRequest`` if that does not decide the question.
     """
 
@@ -62,7 +63,9 @@ class ApprovalService:
         budget: Callable[[], SpendBudget],
         store_rule: Callable[[ApprovalRule, Question], Awaitable[None]],
         find_protected: Callable[[str, str], str] = lambda command, folder: "",
+        workspace: str = "",
     ) -> None:
+        self._workspace = workspace
         self._turns = turns
         self._budget = budget
         self._clock = clock
@@ -96,7 +99,8 @@ class ApprovalService:
         if question.kind == "shell":
             protected = await asyncio.to_thread(self._find_protected, question.subject, folder)
             question = replace(question, protected=protected)
-        match decide(question, policy, agent.approvals, agent.granted):
+        granted = [one for one in agent.granted if one.workspace == self._workspace]
+        match decide(question, policy, agent.approvals, granted):
             case "allow":
                 return ApprovalAnswer(True)
             case "deny":
@@ -154,6 +158,7 @@ class ApprovalService:
             asked,
             state="allowed" if allowed else "denied",
             session=session and allowed,
+            workspace=self._workspace if session and allowed else "",
             note=note,
             answered_by=by,
             answered_at=self._clock.now(),

@@ -143,6 +143,7 @@ class EngineComponent:
             self._get_budget,
             self._store_rule,
             self._explain_command,
+            os.path.realpath(self._bounds.folder),
         )
         programs = ProgramStates(clock, bus)
         build_engines = EngineRegistry(

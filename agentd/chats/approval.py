@@ -53,6 +53,8 @@ class Approval(Struct, frozen=True, omit_defaults=True):
     """The change in files, as a unified diff, while the question is open."""
     choices: tuple[str, ...] = ()
     """The answers that a question of the agent offers; others are possible."""
+    workspace: str = ""
+    """The workspace in which a ``session`` answer holds: ``./lint.sh`` of another may do more."""
 
 
 class ApprovalDecision(Struct, frozen=True, omit_defaults=True):

@@ -171,6 +171,30 @@ async def test_the_history_keeps_what_was_decided_by_whom_and_why_over_a_restart
         ]
 
 
+async def test_what_is_allowed_for_a_chat_is_asked_about_in_another_workspace(layout):
+    """The chat goes on there, where the same command may run another program."""
+    engine = AskingEngine(Question("shell", "shell", "./lint.sh"))
+    async with running_services(layout) as services:
+        dispatcher, approvals, number = await start(services, engine, workspace="/ours")
+        (asked,) = await wait_for_questions(services, number)
+        await approvals.answer(number, asked.id, allowed=True, session=True, note="", by=ME)
+        await services.chats.wait_until_idle(number, 60)
+        await dispatcher.stop(0)
+    for workspace, many in (("/ours", 0), ("/theirs", 1)):
+        async with running_services(layout) as services:
+            dispatcher = build_dispatcher(services, engine, workspace=workspace)
+            dispatcher.start(services.chats.list_summaries())
+            answered = len(engine.answers)
+            await services.chats.append_prompt(number, "go on", "", ME)
+            await until(
+                lambda services=services, answered=answered: (
+                    services.chats.get_summary(number).asking or len(engine.answers) > answered
+                )
+            )
+            assert services.chats.get_summary(number).asking == many
+            await dispatcher.stop(0)
+
+
 @pytest.mark.parametrize("note", ["", "  "])
 @pytest.mark.parametrize("choices", [(), ("red", "blue")])
 async def test_what_asks_for_words_is_not_answered_without_any(layout, note, choices):
