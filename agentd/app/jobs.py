@@ -69,6 +69,7 @@ class JobsComponent:
                 DeploymentPrograms(root, generation, self._upstream),
                 clock,
                 bus,
+                realpath(root),
             )
         )
         self._autofix = AutofixService(AutofixFile(layout), chats, self._builds, bus)

@@ -443,9 +443,10 @@ def _drain(stream: TextIO) -> None:
 
 
 @contextmanager
-def served(folder: Path) -> Iterator[tuple["subprocess.Popen[str]", Client]]:
+def served(folder: Path, workspace: str = ".") -> Iterator[tuple["subprocess.Popen[str]", Client]]:
     """The command ``agentd serve``; killed with -9 at the end."""
-    command = [sys.executable, "-m", "agentd", "serve", "--port", "0", "--workspace", str(folder)]
+    command = [sys.executable, "-m", "agentd", "serve", "--port", "0"]
+    command += ["--workspace", str(folder / workspace)]
     command += ["--state", str(folder / "state"), "--config", str(folder / "config")]
     environment = {**os.environ, "AGENT_API_KEY": HASH}
     with subprocess.Popen(
@@ -486,6 +487,45 @@ def test_after_kill_9_a_deployment_goes_on_and_is_found_again(tmp_path: Path) ->
         client.post("/api/deploy/stop/web", None)
         wait_for_deployment(client, "web", "stopped")
     assert find_processes(str(tmp_path / "state" / "FORMAT")) == []
+
+
+def make_programs(folder: Path) -> None:
+    """Write two workspaces that have another program of the same name, and a deployment of it."""
+    write(folder)
+    for name in ("ours", "theirs"):
+        program = folder / name / "serve.sh"
+        program.parent.mkdir()
+        program.write_text(f"#!/bin/sh\necho >> '{folder}/{name}.runs'\nexec sleep 100\n")
+        program.chmod(0o755)
+    kept = "deployments:\n  app: {command: [./serve.sh], backoff: 0.1, backoff_max: 0.1}\n"
+    (folder / "config" / "deployments.yml").write_text(kept)
+
+
+def test_a_deployment_of_one_workspace_does_not_run_another_ones_program(tmp_path: Path) -> None:
+    make_programs(tmp_path)
+    ours, theirs = tmp_path / "ours.runs", tmp_path / "theirs.runs"
+    with served(tmp_path, "ours") as (_, client):
+        pid = client.post("/api/deploy/start/app", None)["pid"]
+        until(lambda: count_lines(ours) == 1)
+    with served(tmp_path, "theirs") as (_, client):
+        assert client.get("/api/deploy/status/app")["pid"] == pid
+        os.kill(pid, signal.SIGKILL)
+        until(lambda: client.get("/api/deploy/status/app")["failures"] > 2)
+        found = client.get("/api/deploy/status/app").json()
+        assert f"it was started for {tmp_path / 'ours'}" in found["message"]
+        assert not theirs.exists()
+    with served(tmp_path, "theirs"):
+        pass
+    with served(tmp_path, "ours") as (_, client):
+        pid = wait_for_deployment(client, "app", "running")["pid"]
+        until(lambda: count_lines(ours) == 2)
+    assert not theirs.exists()
+    with served(tmp_path, "theirs") as (_, client):
+        client.post("/api/deploy/restart/app", None)
+        until(lambda: count_lines(theirs) == 1)
+        assert wait_for_deployment(client, "app", "running")["pid"] != pid
+        client.post("/api/deploy/stop/app", None)
+        wait_for_deployment(client, "app", "stopped")
 
 
 def test_a_strangers_pid_in_the_file_is_never_signalled(tmp_path: Path) -> None:

@@ -60,6 +60,8 @@ class DeploymentStatus(Struct, frozen=True, rename="camel"):
     restarts: int = 0
     """The number of restarts since it was last started by hand."""
     message: str = ""
+    workspace: str = ""
+    """The workspace for which it was last started by hand; empty: it was not stored yet."""
 
     @property
     def crash_loop(self) -> bool:
@@ -138,6 +140,7 @@ class SetTimer(Struct, frozen=True):
 Instruction: TypeAlias = LaunchProgram | TerminateProgram | KillProgram | SetTimer
 Instructions: TypeAlias = tuple[Instruction, ...]
 
+_ELSEWHERE = "Start it once more to have it run in this workspace"
 _ALIVE = ("starting", "running", "unhealthy")
 
 
@@ -186,6 +189,18 @@ class DeploymentJob:
         """Prepare a run of this name and definition."""
         self.definition = definition
         self._update(run=run, process=None)
+
+    def explain_other_workspace(self, workspace: str) -> str:
+        """Explain why it is not run in a workspace unasked; empty if it is.
+
+        There the same command may be another program.
+        """
+        own = self.status.workspace
+        return "" if own in ("", workspace) else f"{_ELSEWHERE}: it was started for {own}."
+
+    def set_workspace(self, workspace: str) -> None:
+        """Set the workspace in which it is to run."""
+        self._update(workspace=workspace)
 
     def set_process(self, process: Process) -> None:
         """Set the process that it runs as."""

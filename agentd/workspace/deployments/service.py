@@ -136,7 +136,10 @@ class DeploymentContext:
         runner: DeploymentRunner,
         clock: Clock,
         bus: EventBus,
+        workspace: str = "",
     ) -> None:
+        self.workspace = workspace
+        """The folder of the deployments, a path without links."""
         self.definitions = definitions
         self.store = store
         self.runner = runner
@@ -292,6 +295,9 @@ class _Keeper:
             if known is None:
                 return  # started once, and not written down any more: as unknown as any other
             self.job.definition = known
+            self.job.set_workspace(self._shop.workspace)
+        elif isinstance(stimulus, RestartRequested):
+            self.job.set_workspace(self._shop.workspace)
         steps = self.job.handle(stimulus, clock.monotonic(), clock.now())
         try:
             if LaunchProgram() not in steps:  # which keeps it itself
@@ -322,6 +328,9 @@ class _Keeper:
         self.job.prepare_run(ids.generate_request_id(), definition or _GONE)
         if definition is None:
             return LaunchFailed("It is not written down in deployments.yml any more.")
+        if why := self.job.explain_other_workspace(self._shop.workspace):
+            return LaunchFailed(why)
+        self.job.set_workspace(self._shop.workspace)
         try:
             await self._save()
             output = await asyncio.to_thread(self._shop.store.open_output, name)
