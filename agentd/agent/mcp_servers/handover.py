@@ -34,8 +34,8 @@ def _is_about(use: ToolUsed, server: str) -> bool:
     """Return whether a use is one of a server, as the programs name it."""
     if use.name == "mcp":
         return use.input == server
-    called = (f"mcp__{server}__", f"{server}.", f"{server}_")  # Claude Code, Codex, opencode
-    return use.name.startswith(called) or use.input.startswith(f"mcp.{server}.")  # codex-acp
+    # As Claude Code, Codex and codex-acp, and opencode name its tools.
+    return use.name.startswith((f"mcp__{server}__", f"{server}.", f"{server}_"))
 
 
 def render_for_acp(servers: Sequence[ReadyServer], *, http: bool) -> list[dict[str, object]]:

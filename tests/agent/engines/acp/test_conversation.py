@@ -465,6 +465,27 @@ def test_a_tool_of_a_server_that_the_agent_was_handed_has_the_name_that_rules_ha
     assert ask.question.tool == tool
 
 
+@pytest.mark.parametrize(
+    ("title", "given", "question"),
+    [
+        (
+            "mcp.tea.pick",
+            {"server": "tea", "tool": "pick", "arguments": {"kind": "mint"}},
+            Question("other", "mcp__tea__pick", '{"kind":"mint"}'),
+        ),
+        ("mcp.tea.pick", {"command": "mcp.tea.pick"}, Question("shell", "shell", "mcp.tea.pick")),
+        ("rm -r .", {"server": "tea", "tool": "pick"}, Question("shell", "shell", "rm -r .")),
+    ],
+)
+def test_a_tool_of_a_server_that_is_told_as_a_command_is_asked_about_as_a_tool(
+    title: str, given: dict[str, Any], question: Question
+) -> None:
+    call = {"toolCallId": "t", "kind": "execute", "title": title, "rawInput": given}
+    steps = start_prompt().ask(0, ASKING, toolCall=call, options=[])
+    [ask] = filter_steps(steps, AskApproval)
+    assert ask.question == question
+
+
 ASKING = "session/request_permission"
 OPTIONS = [
     {"optionId": "always", "kind": "allow_always"},

@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from agentd.agent.engine import ReplyCompleted, ToolUsed, TurnRequest, UsageReported
+from agentd.agent.engine import Question, ReplyCompleted, ToolUsed, UsageReported
 from agentd.agent.engines.acp.conversation import AcpConversation
 from agentd.agent.engines.acp.launch import build_launch
-from agentd.agent.engines.external.common import WorkspaceBounds
-from agentd.agent.engines.external.conversation import ProgramLaunch
 from agentd.agent.engines.external.turn import TurnTimeouts
+from agentd.agent.mcp_servers.model import ReadyServer
 from agentd.llm.price import Usage
 from tests.agent.engines.conversing import filter_steps, sum_usage
 from tests.agent.engines.real.driving import Chat, list_group
 from tests.agent.engines.real.programs import CODEX, CODEX_ACP, KEY, MODEL, make_place
+from tests.agent.engines.real.test_mcp_servers import SECRET, TEA
 from tests.supplier.request import Request
 from tests.supplier.steps import Answer, Call, Say, Tokens
 from tests.supplier.supplier import Supplier
@@ -49,14 +49,22 @@ def supplier() -> Iterator[Supplier]:
         yield serving
 
 
-def converse(assignment: TurnRequest, bounds: WorkspaceBounds, _: ProgramLaunch) -> AcpConversation:
-    return AcpConversation(assignment, bounds)
+@pytest.fixture
+def servers() -> tuple[ReadyServer, ...]:
+    """The MCP servers that it is handed."""
+    return ()
 
 
 @pytest.fixture
-def chat(tmp_path: Path, supplier: Supplier) -> Chat:
+def chat(tmp_path: Path, supplier: Supplier, servers: tuple[ReadyServer, ...]) -> Chat:
     """A chat whose program knows the supplier by its own settings: the protocol tells it none."""
-    made = Chat(make_place(tmp_path), None, (str(CODEX_ACP),), build_launch, converse)
+    made = Chat(
+        make_place(tmp_path),
+        None,
+        (str(CODEX_ACP),),
+        build_launch,
+        lambda assignment, bounds, _: AcpConversation(assignment, bounds, servers),
+    )
     settings = {
         "model": MODEL,
         "model_provider": "scripted",
@@ -105,3 +113,18 @@ async def test_a_call_that_was_over_before_a_stop_is_recorded(
     result = await chat.stop_when("Sleep.", (chat.where.workspace / "begun").exists)
     assert sum_usage(result) == BOOKED, result
     assert not list_group(chat.process)
+
+
+@pytest.mark.parametrize("servers", [(TEA,)], ids=["tea"])
+async def test_a_tool_of_an_mcp_server_is_asked_about_as_such_with_its_arguments(
+    chat: Chat, supplier: Supplier
+) -> None:
+    """codex-acp tells it as a command, so rules for commands would decide about it."""
+    call = Call("environment", {"name": "TEA_TOKEN"}, "mcp__tea")
+    supplier.script(call, Say("It is mint."))
+    result = await chat.run_turn("Which tea?", mode="read-only")
+    asked = Question("other", "mcp__tea__environment", '{"name":"TEA_TOKEN"}')
+    assert chat.asked == [asked], result
+    [use] = filter_steps(result, ToolUsed)
+    assert (use.name, use.input, use.ok) == ("tea.environment", asked.subject, True)
+    assert use.outcome == SECRET
