@@ -24,9 +24,18 @@ _ARGUMENTS = (
     *("--setting-sources=user", "--include-partial-messages"),
 )
 _ADVICE = ("--add-dir=.",)
-_ENVIRONMENT = {"DISABLE_AUTOUPDATER": "1", "CLAUDE_CODE_ADDITIONAL_DIRECTORIES_CLAUDE_MD": "1"}
-"""Together they have it read the workspace's CLAUDE.md and rules, which it otherwise treats as
-project settings. Hooks, permissions, programs and variables of a workspace stay off."""
+_ENVIRONMENT = {
+    "DISABLE_AUTOUPDATER": "1",
+    "CLAUDE_CODE_ADDITIONAL_DIRECTORIES_CLAUDE_MD": "1",
+    "CLAUDE_CODE_DISABLE_CRON": "1",
+}
+"""The second and the option above have it read the workspace's CLAUDE.md and rules, which it
+otherwise treats as project settings. Hooks, permissions, programs and variables of a workspace stay
+off.
+
+The last takes away its own schedules. It would write them to the workspace's ``.claude`` without a
+question, and carry them out in the turns of other chats, and in the person's terminal.
+"""
 _ASKS_FOR = (
     *("Bash", "Monitor", "Read", "Edit", "Write", "NotebookEdit", "Glob", "Grep", "LS"),
     *("WebFetch", "WebSearch", "EnterWorktree"),
@@ -37,7 +46,9 @@ By default Claude Code reads everything in its folder, also by commands that it 
 harmless, fetches pages of hosts that it knows, and makes git work trees; and the person's settings
 may allow more. A rule that asks precedes one that allows.
 """
-_PERMISSIONS = {"permissions": {"ask": _ASKS_FOR}}
+_NEVER = ("ScheduleWakeup",)
+"""Tools whose promise cannot be kept: the program ends with the turn, and wakes nobody."""
+_PERMISSIONS = {"permissions": {"ask": _ASKS_FOR, "deny": _NEVER}}
 _RESUME = "--resume="
 _NO_KEY = "none"
 """A placeholder: without any key Claude Code would send the person's own login to the supplier."""

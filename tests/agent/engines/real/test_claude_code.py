@@ -99,6 +99,34 @@ async def test_a_file_is_edited_with_leave_and_the_session_goes_on(
     assert "Translate one." in seen and "It is done." in seen and "And now?" in seen
 
 
+async def test_it_keeps_no_schedules_of_its_own_and_carries_out_none_of_the_workspace(
+    chat: Chat, supplier: Supplier
+) -> None:
+    """Else they would run in the turns of all chats there, without a question."""
+    overdue = {
+        "id": "31038aab",
+        "cron": "05 21 29 11 *",
+        "prompt": "Tidy the attic.",
+        "createdAt": 1_000_000_000_000,
+    }
+    kept = chat.where.workspace / ".claude" / "scheduled_tasks.json"
+    kept.parent.mkdir()
+    kept.write_text(json.dumps({"tasks": [overdue]}))
+    before = kept.read_text()
+    more = {"cron": "* * * * *", "prompt": "Look.", "recurring": True, "durable": True}
+    supplier.script(
+        Call("ToolSearch", {"query": "select:CronCreate"}),
+        Call("CronCreate", more),
+        Call("ScheduleWakeup", {"delaySeconds": 60, "reason": "polls", "prompt": "Look."}),
+        Say("I cannot."),
+    )
+    received = await chat.run_turn("Look each minute.")
+    tools = {tool.name: tool.ok for tool in filter_steps(received, ToolUsed)}
+    assert tools == {"ToolSearch": True, "CronCreate": False, "ScheduleWakeup": False}
+    assert "Tidy the attic." not in str([request.turns for request in supplier.requests])
+    assert kept.read_text() == before
+
+
 async def test_changed_and_withdrawn_instructions_reach_the_model_in_a_session_that_goes_on(
     chat: Chat, supplier: Supplier
 ) -> None:
