@@ -19,6 +19,7 @@ from agentd.agent.engine import (
 from agentd.agent.engines.codex.events import CodexEvents
 from agentd.agent.engines.codex.launch import CodexState
 from agentd.agent.engines.codex.questions import CodexQuestions
+from agentd.agent.engines.codex.sub_agents import SubAgentTurns
 from agentd.agent.engines.codex.usage import read_reset_time, read_windows
 from agentd.agent.engines.external.common import (
     WorkspaceBounds,
@@ -80,7 +81,9 @@ class CodexConversation:
             bounds, CodexState(instructions=self._digest, mode=assignment.mode)
         )
         self._questions = CodexQuestions(self._peer, bounds.follow_mode(assignment.mode))
+        self._agents = SubAgentTurns(self._events.is_agent)
         self._limits: object = None
+        self._prompted = self._answered = False
         self._stopping = False
         self._over = False
 
@@ -123,7 +126,7 @@ class CodexConversation:
         self._stopping = True
         yield from self._questions.close()
         if self._events.turn:
-            yield self._interrupt()
+            yield from self._interrupt()
         elif not self._events.thread or self._waiting_prompt:
             yield from self._end()
 
@@ -134,9 +137,11 @@ class CodexConversation:
         """Report what was held back."""
         yield from self._events.flush()
 
-    def _interrupt(self) -> Step:
-        given = {"threadId": self._events.thread, "turnId": self._events.turn}
-        return self._peer.request("turn/interrupt", given)
+    def _interrupt(self) -> Iterator[Step]:
+        """Interrupt the turn and those of its subagents: Codex then tells what they used."""
+        turns = {} if self._answered else {self._events.thread: self._events.turn}
+        for thread, turn in (*turns.items(), *self._agents.iter_running()):
+            yield self._peer.request("turn/interrupt", {"threadId": thread, "turnId": turn})
 
     def _steer(self, text: str) -> Step:
         given = {
@@ -195,6 +200,7 @@ class CodexConversation:
         if self._starting_servers or not self._waiting_prompt:
             return
         prompt, self._waiting_prompt = self._waiting_prompt, ""
+        self._prompted = True
         yield EngineStateSaved(self._events.saved_state)
         images = [
             {"type": "image", "url": f"data:{one.media_type};base64,{one.data}"}
@@ -234,12 +240,18 @@ class CodexConversation:
         yield from self._send_prompt()
 
     def _on_turn_started(self, value: object) -> Iterator[Step]:
-        """Note the turn's id; interrupt the turn if a person has stopped it meanwhile."""
-        if self._events.turn or get_text(value, "threadId") not in ("", self._events.thread):
-            return
-        self._events.turn = get_text(value, "turn", "id")
-        if self._events.turn and self._stopping:
-            yield self._interrupt()
+        """Note the turn's id; interrupt the turn if a person has stopped it meanwhile.
+
+        A turn that begins before the prompt was sent is not the prompt's.
+        """
+        if get_text(value, "threadId") not in ("", self._events.thread):
+            self._agents.on_started(value)
+            if self._stopping:
+                yield from self._interrupt()
+        elif self._prompted and not self._events.turn:
+            self._events.turn = get_text(value, "turn", "id")
+            if self._events.turn and self._stopping:
+                yield from self._interrupt()
 
     def _on_error(self, refusal: RpcError) -> Iterator[Step]:
         match refusal.method:
@@ -260,28 +272,17 @@ class CodexConversation:
         if windows := read_windows(self._limits):
             yield UsageWindowsReported(windows)
 
-    def _on_retry(self, params: object) -> Iterator[Step]:
-        """Report the pause before Codex retries, as its supplier has asked for.
-
-        Where the supplier said so in a header (``Retry-After``), Codex waits without telling how
-        long.
-        """
-        error = get_path(params, "error")
-        message = f"{get_text(error, 'message')} {get_text(error, 'additionalDetails')}".strip()
-        seconds = parse_wait(message)
-        is_limit = _read_status(error) == 429
-        if get_path(params, "willRetry") is True and (seconds or is_limit):
-            yield SupplierPause(message, seconds or None)
-
     def _on_turn_completed(self, params: object) -> Iterator[Step]:
-        if (
-            not self._events.is_own_thread(params)
-            or get_text(params, "turn", "id") != self._events.turn
-        ):
-            return
-        if get_text(params, "turn", "status") == "failed":
-            yield from self._end(self._explain_failure(get_path(params, "turn", "error")))
-        else:
+        """End the turn once its subagents are done, too: Codex does not wait for them."""
+        if not self._events.is_own_thread(params):
+            self._agents.on_completed(params)
+        elif get_text(params, "turn", "id") == self._events.turn:
+            if get_text(params, "turn", "status") == "failed":
+                yield from self._end(self._explain_failure(get_path(params, "turn", "error")))
+                return
+            self._answered = True
+            yield from self._events.flush_reply()
+        if self._answered and not self._agents.is_running:
             yield from self._end()
 
     def _explain_failure(self, error: object) -> RateLimited | TurnFailed:
@@ -319,6 +320,20 @@ def _build_thread_settings(
     return {name: value for name, value in terms.items() if value}
 
 
+def _report_retry(params: object) -> Iterator[Step]:
+    """Report the pause before Codex retries, as its supplier has asked for.
+
+    Where the supplier said so in a header (``Retry-After``), Codex waits without telling how
+    long.
+    """
+    error = get_path(params, "error")
+    message = f"{get_text(error, 'message')} {get_text(error, 'additionalDetails')}".strip()
+    seconds = parse_wait(message)
+    is_limit = _read_status(error) == 429
+    if get_path(params, "willRetry") is True and (seconds or is_limit):
+        yield SupplierPause(message, seconds or None)
+
+
 def _read_kind(error: object) -> object:
     """Return the kind of an error, as Codex names it."""
     info = get_path(error, "codexErrorInfo")
@@ -353,6 +368,6 @@ _NOTIFICATIONS: Mapping[str, _Handler] = {
     "thread/tokenUsage/updated": lambda self, params: self._events.on_usage(params),
     "mcpServer/startupStatus/updated": CodexConversation._on_server_status,
     "account/rateLimits/updated": CodexConversation._on_rate_limits,
-    "error": CodexConversation._on_retry,
+    "error": lambda _, params: _report_retry(params),
     "serverRequest/resolved": lambda self, params: self._questions.on_resolved(params),
 }

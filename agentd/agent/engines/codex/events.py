@@ -64,13 +64,17 @@ class CodexEvents:
         """Return whether a notification is about the chat's own thread, not a subagent's."""
         return get_text(params, "threadId") == self.thread
 
+    def is_agent(self, thread: str) -> bool:
+        """Return whether a thread is that of a subagent which this turn has used."""
+        return thread in self._starters
+
     def on_item_started(self, params: object) -> Iterator[Step]:
         """Report the start of a tool; other items are reported when they are complete."""
         item = get_path(params, "item")
         number = get_text(item, "id")
         tool = describe_item(item, self._bounds)
         if tool and number not in self._tools and number not in self._done:
-            yield from self._flush_reply()
+            yield from self.flush_reply()
             self._tools[number] = tool
             self._note_agents(item, number)
             yield ToolStarted(*tool, _get_id(item), self._get_parent(params))
@@ -84,7 +88,7 @@ class CodexEvents:
         if tool := describe_item(item, self._bounds):
             self._done.add(number)
             self._tools.pop(number, None)
-            yield from self._flush_reply()
+            yield from self.flush_reply()
             ok = has_succeeded(item)
             diff = render_diff(item, self._bounds) if ok else ""
             self._note_agents(item, number)
@@ -95,7 +99,7 @@ class CodexEvents:
             self._plan = get_text(item, "text")
         elif get_text(item, "type") == "agentMessage" and self.is_own_thread(params):
             self._done.add(number)
-            yield from self._flush_reply()
+            yield from self.flush_reply()
             parts, self._plan = (get_text(item, "text"), self._plan), ""
             self._held = "\n\n".join(filter(None, parts))
 
@@ -106,7 +110,7 @@ class CodexEvents:
             for one in iter_list(params, "plan")
         ]
         if steps and self.is_own_thread(params):
-            yield from self._flush_reply()
+            yield from self.flush_reply()
             yield ToolUsed(PLAN_TOOL, summarize_plan(steps), render_plan(steps))
 
     def on_delta(self, params: object) -> Iterator[Step]:
@@ -136,13 +140,13 @@ class CodexEvents:
         reported = get_path(params, "tokenUsage")
         usage = self.usage.add_report(get_text(params, "threadId"), reported, before=before)
         if usage != NO_USAGE and ours and self._held:
-            yield from self._flush_reply(usage, self.saved_state)
+            yield from self.flush_reply(usage, self.saved_state)
         elif usage != NO_USAGE:
             yield UsageReported(usage, engine_state=self.saved_state if ours else "")
 
     def flush(self) -> Iterator[Step]:
         """Report the reply that waits for its usage, and the tools still running."""
-        yield from self._flush_reply()
+        yield from self.flush_reply()
         if plan := self._plan:
             self._plan = ""
             yield ReplyCompleted(plan)
@@ -159,7 +163,8 @@ class CodexEvents:
         """Return the use that started the subagent that a notification is about."""
         return self._starters.get(get_text(params, "threadId"), "")
 
-    def _flush_reply(self, usage: Usage = NO_USAGE, memory: str = "") -> Iterator[Step]:
+    def flush_reply(self, usage: Usage = NO_USAGE, memory: str = "") -> Iterator[Step]:
+        """Report the reply that waits for its usage."""
         held, self._held = self._held, ""
         if held:
             yield ReplyCompleted(held, usage, engine_state=memory)

@@ -13,6 +13,8 @@ from agentd.agent.engines.external.conversation import ProgramLaunch
 _PROVIDER = "agentd"
 _ASKS = ("-c", "features.default_mode_request_user_input=true")
 """Lets the model ask the person something: by default it can only where it plans."""
+_NO_GOALS = ("-c", "features.goals=false")
+"""Takes away the model's goals: Codex would go on with one unasked, before it is given a prompt."""
 
 
 class CodexState(Struct, frozen=True):
@@ -47,7 +49,7 @@ def build_launch(
     Only the environment of Codex has the key: not its arguments, which everybody on the host can
     read, and not the environment of the commands that it runs.
     """
-    given = [*(assignment.command or command), "app-server", *_ASKS]
+    given = [*(assignment.command or command), "app-server", *_ASKS, *_NO_GOALS]
     if endpoint is None:
         return ProgramLaunch(tuple(given))
     provider = f"model_providers.{_PROVIDER}"

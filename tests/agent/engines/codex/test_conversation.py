@@ -40,6 +40,7 @@ from agentd.agent.engines.external.conversation import (
     SupplierPause,
     TurnDone,
 )
+from agentd.agent.mcp_servers.model import ReadyServer
 from agentd.chats.model import Message
 from agentd.llm.conversation import ImagePart
 from agentd.llm.price import NO_USAGE, Usage
@@ -478,6 +479,62 @@ def test_a_stop_interrupts_and_withdraws_what_is_open() -> None:
         ToolUsed("shell", "sleep 100", "Interrupted.", ok=False),
         TurnDone(),
     ]
+
+
+def work_with_agent(talk: CodexConversation) -> None:
+    """Begin a turn whose subagent ``sub`` works, beside a thread of Codex's own."""
+    begin_turn(talk)
+    spawned = report_agent("spawnAgent", "completed", receiverThreadIds=["sub"])
+    for line in (
+        encode_line("item/completed", threadId="t", item=spawned),
+        encode_line("turn/started", threadId="sub", turn={"id": "s"}),
+        encode_line("turn/started", threadId="other", turn={"id": "o"}),
+    ):
+        list(talk.on_line(line))
+
+
+END_OF_AGENT = encode_line("turn/completed", threadId="sub", turn={"id": "s", "status": "x"})
+
+
+def test_a_turn_lasts_until_its_sub_agents_are_done() -> None:
+    talk = make_conversation()
+    work_with_agent(talk)
+    said = {"type": "agentMessage", "id": "m", "text": "It works."}
+    list(talk.on_line(encode_line("item/completed", threadId="t", item=said)))
+    assert filter_steps(talk.on_line(end_turn()), ReplyCompleted) == [ReplyCompleted("It works.")]
+    usage = {"total": count_tokens(15), "last": count_tokens(15)}
+    used = encode_line(TOTALS.decode(), threadId="sub", turnId="s", tokenUsage=usage)
+    assert [type(step) for step in talk.on_line(used)] == [UsageReported]
+    assert list(talk.on_line(END_OF_AGENT)) == [TurnDone()]
+    failed = make_conversation()
+    work_with_agent(failed)
+    assert list(failed.on_line(end_turn({"message": "no"})))[-1] == TurnDone()
+
+
+def test_a_stop_interrupts_the_sub_agents_too() -> None:
+    talk = make_conversation()
+    work_with_agent(talk)
+    own, sub = ({"threadId": "t", "turnId": "u"}, {"threadId": "sub", "turnId": "s"})
+    assert read_sent_params(talk.stop(), "turn/interrupt") == [own, sub]
+    assert not list(talk.on_line(end_turn()))
+    again = encode_line("turn/started", threadId="sub", turn={"id": "s"})
+    assert read_sent_params(talk.on_line(again), "turn/interrupt") == [sub]
+    assert list(talk.on_line(END_OF_AGENT)) == [TurnDone()]
+
+
+def test_a_turn_that_begins_before_the_prompt_is_not_the_prompt_s() -> None:
+    servers = (ReadyServer("tea", ("tea",)),)
+    talk = CodexConversation(TurnRequest(1, "Do it."), WorkspaceBounds(WORKSPACE), servers)
+    list(talk.on_start())
+    for number, value in enumerate(({}, {"thread": {"id": "t"}}), 1):
+        list(talk.on_line(json.dumps({"id": number, "result": value}).encode()))
+    list(talk.on_line(encode_line("turn/started", threadId="t", turn={"id": "own"})))
+    over = {"id": "own", "status": "completed"}
+    assert not list(talk.on_line(encode_line("turn/completed", threadId="t", turn=over)))
+    ready = encode_line("mcpServer/startupStatus/updated", name="tea", status="ready")
+    assert read_sent_params(talk.on_line(ready), "turn/start")
+    list(talk.on_line(b'{"id":3,"result":{"turn":{"id":"u"}}}'))
+    assert list(talk.on_line(end_turn())) == [TurnDone()]
 
 
 def test_what_a_person_says_with_a_decision_is_steered_into_the_turn() -> None:

@@ -10,18 +10,21 @@ SECRET = "sk-very-secret"
 ENDPOINT = ModelEndpoint('http://host:1/"odd"', SECRET)
 
 
-ASKS = ("-c", "features.default_mode_request_user_input=true")
+GIVEN = (
+    *("-c", "features.default_mode_request_user_input=true"),
+    *("-c", "features.goals=false"),
+)
 
 
 def test_with_its_own_sign_in_nothing_is_added_but_that_the_model_may_ask() -> None:
     made = build_launch(TurnRequest(1, "p"), ("codex",), None)
-    assert made.command == ("codex", "app-server", *ASKS)
+    assert made.command == ("codex", "app-server", *GIVEN)
     assert not made.environment
 
 
 def test_a_model_may_bring_its_own_command() -> None:
     made = build_launch(TurnRequest(1, "p", command=("/opt/codex", "--x")), ("codex",), None)
-    assert made.command == ("/opt/codex", "--x", "app-server", *ASKS)
+    assert made.command == ("/opt/codex", "--x", "app-server", *GIVEN)
 
 
 def test_a_supplier_is_reported_in_toml_and_its_key_in_the_environment_alone() -> None:

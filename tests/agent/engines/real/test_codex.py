@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from agentd.agent.engines.codex.conversation import BAD_KEY, LOST, CodexConversa
 from agentd.agent.engines.codex.launch import build_launch
 from agentd.agent.engines.external.common import CONTINUE_PROMPT, WITHDRAWN, WorkspaceBounds
 from agentd.agent.engines.external.conversation import ProgramLaunch
+from agentd.agent.mcp_servers.model import ReadyServer
 from agentd.chats.model import Message
 from agentd.llm.price import Usage
 from agentd.models.program_state import UsageWindow
@@ -63,6 +65,26 @@ def converse(
 def chat(tmp_path: Path, supplier: Supplier) -> Chat:
     options = [word for one in QUICK for word in ("-c", f"model_providers.agentd.{one}")]
     return Chat(make_place(tmp_path), supplier, (str(CODEX), *options), build_launch, converse)
+
+
+async def test_a_model_sets_no_goal_which_codex_would_pursue_in_place_of_the_next_prompt(
+    tmp_path: Path, supplier: Supplier
+) -> None:
+    """A prompt waits for the MCP servers; meanwhile Codex would go on by itself."""
+    slow = ReadyServer("slow", (sys.executable, "-c", "import time; time.sleep(3)"))
+    chat = Chat(
+        make_place(tmp_path),
+        supplier,
+        (str(CODEX),),
+        build_launch,
+        lambda assignment, bounds, _: CodexConversation(assignment, bounds, (slow,)),
+    )
+    supplier.script(Call("create_goal", {"objective": "Count all grains."}), Say("It is set."))
+    await chat.run_turn("Set a goal.")
+    supplier.script(Say("Here I am."))
+    again = await chat.run_turn("Where are you?")
+    assert [one.text for one in filter_steps(again, ReplyCompleted)] == ["Here I am."]
+    assert "Where are you?" in str(supplier.requests[-1].turns)
 
 
 async def test_a_file_is_edited_with_leave_and_the_thread_goes_on(

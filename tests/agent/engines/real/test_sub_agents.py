@@ -1,4 +1,4 @@
-"""Sub-agents of the real Claude Code, and its tasks in the background."""
+"""Sub-agents of the real Claude Code and Codex, and tasks in the background."""
 
 import shutil
 from collections.abc import Callable
@@ -6,25 +6,30 @@ from pathlib import Path
 
 import pytest
 
-from agentd.agent.engine import ReplyCompleted, ToolStarted, ToolUsed
+from agentd.agent.engine import ReplyCompleted, ToolStarted, ToolUsed, TurnRequest
 from agentd.agent.engines.claude_code.conversation import ClaudeConversation
 from agentd.agent.engines.claude_code.launch import build_launch
+from agentd.agent.engines.codex.conversation import CodexConversation
+from agentd.agent.engines.codex.launch import build_launch as build_codex_launch
+from agentd.agent.engines.external.common import WorkspaceBounds
+from agentd.agent.engines.external.conversation import ProgramLaunch
+from agentd.agent.engines.external.turn import TurnTimeouts
 from agentd.llm.price import Usage
 from tests.agent.engines.conversing import filter_steps, sum_usage
 from tests.agent.engines.real.driving import Chat, find_processes
-from tests.agent.engines.real.programs import CLAUDE, Place, make_place
+from tests.agent.engines.real.programs import CLAUDE, CODEX, Place, make_place
 from tests.supplier.request import Request
 from tests.supplier.steps import Answer, Call, Say, Tokens
 from tests.supplier.supplier import Supplier
 
-pytestmark = [
-    pytest.mark.engines,
-    pytest.mark.gen_test(timeout=240),
-    pytest.mark.skipif(
-        not shutil.which(CLAUDE),
-        reason=f"no {CLAUDE}: npm install --prefix {Path(__file__).parent}",
-    ),
-]
+pytestmark = [pytest.mark.engines, pytest.mark.gen_test(timeout=240)]
+
+
+def needs(program: Path) -> pytest.MarkDecorator:
+    """Skip a test if the program is not installed."""
+    reason = f"no {program}: npm install --prefix {Path(__file__).parent}"
+    return pytest.mark.skipif(not shutil.which(program), reason=reason)
+
 
 ONE_CALL = Tokens(input=1000, output=100)
 
@@ -49,6 +54,7 @@ def play_models(place: Place, *, background: bool) -> Callable[[Request], Answer
     return answer
 
 
+@needs(CLAUDE)
 @pytest.mark.parametrize("background", [False, True])
 async def test_a_turn_lasts_until_its_agents_are_done_and_has_the_tokens_of_all_calls(
     tmp_path: Path, background: bool
@@ -66,6 +72,7 @@ async def test_a_turn_lasts_until_its_agents_are_done_and_has_the_tokens_of_all_
     assert sum_usage(steps) == Usage(input=1000 * calls, output=100 * calls)
 
 
+@needs(CLAUDE)
 async def test_a_prompt_after_a_turn_that_left_a_command_in_the_background_is_carried_out(
     tmp_path: Path,
 ) -> None:
@@ -81,6 +88,7 @@ async def test_a_prompt_after_a_turn_that_left_a_command_in_the_background_is_ca
     assert [one.text for one in filter_steps(steps, ReplyCompleted)] == ["As I said."]
 
 
+@needs(CLAUDE)
 async def test_the_tools_of_claude_code_s_subagent_are_below_its_task(tmp_path: Path) -> None:
     place = make_place(tmp_path)
 
@@ -103,3 +111,63 @@ async def test_the_tools_of_claude_code_s_subagent_are_below_its_task(tmp_path: 
     parents = {one.parent for one in filter_steps(steps, ToolUsed) if one.name == "Read"}
     assert start.id
     assert parents == {start.id}
+
+
+def play_codex(request: Request) -> Answer:
+    """Play both models: one starts an agent, does not wait for it, and answers."""
+    seen = str(request.turns)
+    step: Call | Say
+    if "Make a file." in seen and "Have it made." not in seen:
+        run = Call("exec_command", {"cmd": "touch made; sleep 0.5"})
+        step = Say("It is made.") if "function_call_output" in seen else run
+    elif "function_call_output" in seen:
+        step = Say("It is being made.")
+    else:
+        given = {"message": "Make a file.", "agent_type": "default"}
+        step = Call("spawn_agent", given, "multi_agent_v1")
+    return Answer((step,), usage=ONE_CALL)
+
+
+@needs(CODEX)
+async def test_a_turn_of_codex_lasts_until_its_agents_are_done(tmp_path: Path) -> None:
+    place = make_place(tmp_path)
+    with Supplier() as supplier:
+        supplier.answer_always(play_codex)
+        chat = Chat(place, supplier, (str(CODEX),), build_codex_launch, converse_with_codex)
+        steps = await chat.run_turn("Have it made.")
+        calls = len(supplier.requests)
+    assert (place.workspace / "made").exists()
+    assert [(one.name, one.ok) for one in filter_steps(steps, ToolUsed)] == [
+        ("agent", True),
+        ("shell", True),
+    ]
+    assert [one.text for one in filter_steps(steps, ReplyCompleted)] == ["It is being made."]
+    assert sum_usage(steps) == Usage(input=1000 * calls, output=100 * calls)
+    assert calls == 4
+
+
+@needs(CODEX)
+async def test_what_an_agent_of_codex_used_before_a_stop_is_recorded(tmp_path: Path) -> None:
+    place = make_place(tmp_path)
+
+    def answer(request: Request) -> Answer:
+        """Let the agent's command last."""
+        made = play_codex(request)
+        runs = any(call.name == "exec_command" for call in made.list_calls())
+        run = Call("exec_command", {"cmd": "touch made; sleep 300.5"})
+        return Answer((run,), usage=ONE_CALL) if runs else made
+
+    with Supplier() as supplier:
+        supplier.answer_always(answer)
+        chat = Chat(place, supplier, (str(CODEX),), build_codex_launch, converse_with_codex)
+        chat.be_patient(TurnTimeouts(stop=60))
+        told = await chat.stop_when("Have it made.", (place.workspace / "made").exists)
+        calls = len(supplier.requests)
+    assert sum_usage(told) == Usage(input=1000 * calls, output=100 * calls)
+    assert not find_processes("sleep\x00300.5")
+
+
+def converse_with_codex(
+    assignment: TurnRequest, bounds: WorkspaceBounds, _: ProgramLaunch
+) -> CodexConversation:
+    return CodexConversation(assignment, bounds)
