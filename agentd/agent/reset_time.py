@@ -31,6 +31,10 @@ _PROSE = re.compile(
     r"(?: \(?(?P<zone>UTC|GMT|(?<=\()[A-Za-z][A-Za-z0-9_+/-]{1,60})\b)?",
     re.I,
 )
+_NEVER = re.compile(r"\bIt never resets\.")
+"""How agentd's own gateway says so."""
+_FOR_A_MOMENT = "reserved by requests under way"
+"""With it that gateway says that there may be room again as soon as those have ended."""
 _UNIX = re.compile(r"(\d{10})\b")
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 
@@ -47,6 +51,14 @@ def parse_reset_time(
         if now < found <= now + LONGEST_WAIT:
             return found.astimezone(UTC)
     return None
+
+
+def lasts_longer(message: str, seconds: float, now: datetime) -> bool:
+    """Return whether a limit, as its message says, ends only after so many seconds, or never."""
+    if _FOR_A_MOMENT in message:
+        return False
+    end = parse_reset_time(message, now)
+    return end - now > timedelta(seconds=seconds) if end else bool(_NEVER.search(message))
 
 
 def _iter_moments(text: str, now: datetime, local_zone: tzinfo | None) -> Iterator[datetime]:

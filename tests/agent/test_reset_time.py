@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agentd.agent.reset_time import LONGEST_WAIT, parse_reset_time
+from agentd.agent.reset_time import LONGEST_WAIT, lasts_longer, parse_reset_time
 from tests.support.processor import busy_for_less_than
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -136,3 +136,22 @@ def test_without_a_zone_it_is_the_machines_own_time():
 def test_a_long_text_costs_no_more_than_a_short_one():
     with busy_for_less_than(0.5):
         parse_reset_time("resets 1 " * 200_000, NOW, BERLIN)
+
+
+@pytest.mark.parametrize(
+    ("told", "longer"),
+    [
+        ("The access key's limit is 5 USD a day: 5 USD used. It resets at {later}.", True),
+        ("The access key's limit is 5 USD in all: 5 USD used. It never resets.", True),
+        ("The limit is 9 requests a minute: 9 used. It resets at {soon}.", False),
+        ("2 USD used, 3 USD reserved by requests under way. It never resets.", False),
+        ("Too many requests. Try again later.", False),
+        ("A cookie never resets it.", False),
+    ],
+)
+def test_whether_a_limit_outlasts_a_wait_is_said_by_its_message(told: str, longer: bool) -> None:
+    moments = {
+        name: (NOW + timedelta(seconds=seconds)).astimezone(UTC).isoformat()
+        for name, seconds in (("soon", 599), ("later", 601))
+    }
+    assert lasts_longer(told.format_map(moments), 600, NOW) == longer

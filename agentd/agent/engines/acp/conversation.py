@@ -66,7 +66,11 @@ _CAPABILITIES: Mapping[str, object] = {
 }
 _OTHER_VERSION = "The agent uses version {} of the Agent Client Protocol, not {}."
 _SIGN_IN_FIRST = -32000
-_LIMIT = re.compile(r"\b429\b|rate.?limit|usage limit|hit your limit|quota|too many requests", re.I)
+_LIMIT = re.compile(
+    r"\b429\b|rate.?limit|usage limit|hit your limit|quota|too many requests"
+    r"|\bIt (?:resets at|never resets)\b",  # as agentd's own gateway says
+    re.I,
+)
 
 _STREAM_ERROR = re.compile(
     r'message="stream error".*? error\.error="(?:AI_APICallError: )?((?:[^"\\\n]|\\.)*)"'

@@ -40,7 +40,9 @@ from agentd.agent.engines.external.conversation import (
     TurnDone,
 )
 from agentd.agent.mcp_servers.handover import hide_in_failure
+from agentd.agent.reset_time import lasts_longer
 from agentd.agent.text import sanitize
+from agentd.core.clock import SystemClock, parse_iso
 from agentd.core.errors import AgentdError, Unavailable
 from agentd.core.redaction import mask_values, scrub
 from agentd.system.dialogue import Graces, Program, open_secret_memfd
@@ -63,6 +65,9 @@ _LINE = 512
 _SECRET_NAMES = ("KEY", "TOKEN", "SECRET", "PASSWORD")
 
 
+_PASSED_OVER = "%s wrote a line of more than %d bytes; ignored"
+
+
 class TurnTimeouts(Struct, frozen=True):
     """Seconds to wait for a program; without limit while a question is open."""
 
@@ -71,7 +76,8 @@ class TurnTimeouts(Struct, frozen=True):
     tool: float = 3600.0
     """Seconds to wait for its next line while it uses a tool, such as a build."""
     unknown_pause: float = 30.0
-    """Seconds to wait for its next line while it waits for a supplier, nobody knows how long."""
+    """Seconds to wait for its next line while it waits for a supplier, nobody knows how long; and
+    of silence, after which its log is looked at for a limit that lasts longer than the timeout."""
     stop: float = 4.0
     """Seconds to wait for the end of the turn when it is asked to stop."""
     graces: Graces = Graces()
@@ -110,6 +116,7 @@ class StdioTurn:
         self._reading: asyncio.Task[bytes] | None = None
         self._silent_seconds = 0.0
         """Seconds of silence, counted while it was listened to."""
+        self._next_look = patience.unknown_pause  # after so much silence its log is looked at
         self._errors_seen = 0
         """Bytes of its standard error at its last line."""
         self._noise = 0
@@ -197,15 +204,14 @@ class StdioTurn:
         before = self._lines.passed_over
         self._noise += len(data)
         for line in self._lines.feed(data):
-            self._silent_seconds = 0.0
+            self._silent_seconds, self._next_look = 0.0, self._timeouts.unknown_pause
             self._errors_seen = self._program.stderr_size if self._program else 0
             self._noise = 0 if line.startswith(b"{") else self._noise + _LINE
             yield from self._conversation.on_line(line)
         if self._noise > MAX_NOISE:
             yield TurnFailed(f"{self._name} keeps writing meaningless output, so it was ended.")
         if self._lines.passed_over > before:
-            limit = self._timeouts.longest_line
-            log.warning("%s wrote a line of more than %d bytes; ignored", self._name, limit)
+            log.warning(_PASSED_OVER, self._name, self._timeouts.longest_line)
 
     async def _on_output_end(self, program: Program) -> Iterable[Step]:
         """Handle the end of the program's output before the end of the turn."""
@@ -215,15 +221,12 @@ class StdioTurn:
             isinstance(step, TurnDone | RestartProgram | TurnFailed | RateLimited) for step in steps
         ):
             code = await program.wait_for_exit(self._timeouts.graces.exit)
-            steps.append(TurnFailed(self._explain_exit(program, code)))
+            gone = f"The workspace {self._folder} no longer exists; {self._name} ended."
+            how = f"{self._name} {_describe_exit(code)}."
+            there = os.path.isdir(self._folder)
+            words = _mask_secrets(program.last_words, self._launch)
+            steps.append(TurnFailed(_add_last_words(how, words) if there else gone))
         return steps
-
-    def _explain_exit(self, program: Program, code: int | None) -> str:
-        if not os.path.isdir(self._folder):
-            return f"The workspace {self._folder} no longer exists; {self._name} ended."
-        words = _mask_secrets(program.last_words, self._launch)
-        how = f"{self._name} {_describe_exit(code)}."
-        return f"{how} Its last words:\n\n{words}" if words else how
 
     # What is sent to it.
 
@@ -273,29 +276,31 @@ class StdioTurn:
         loop = asyncio.get_running_loop()
         began = loop.time()
         waiting: set[asyncio.Task[Any]] = {reading, *self._questions.tasks}
-        await asyncio.wait(
-            waiting,
-            timeout=self._count_remaining_seconds(began),
-            return_when=asyncio.FIRST_COMPLETED,
-        )
-        self._silent_seconds = (
-            0.0 if self._questions.tasks else self._silent_seconds + loop.time() - began
-        )
+        left = self._count_remaining_seconds(began)
+        await asyncio.wait(waiting, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+        silent = self._silent_seconds + loop.time() - began
+        self._silent_seconds = 0.0 if self._questions.tasks else silent
 
     def _count_remaining_seconds(self, now: float) -> float | None:
         if self._late_until is not None:
             return max(self._late_until - now, 0.0)
         if self._questions.tasks:
             return None
+        return max(min(self._longest_silence, self._next_look) - self._silent_seconds, 0.0)
+
+    @property
+    def _longest_silence(self) -> float:
         most = self._timeouts.tool if self._tools else self._timeouts.silence
-        if self._unknown_pause:
-            most = min(most, self._timeouts.unknown_pause)
-        return max(most - self._silent_seconds, 0.0)
+        return min(most, self._timeouts.unknown_pause) if self._unknown_pause else most
 
     def _on_timeout(self) -> Iterable[Step]:
         if self._late_until is not None:
             return chain(self._conversation.on_exit(), [TurnDone()])
-        return chain(self._conversation.on_exit(), [self._explain_silence()])
+        end, left = self._explain_silence(), self._longest_silence - self._silent_seconds
+        if left > 0 and not _is_hopeless(end, left):
+            self._next_look = self._silent_seconds + self._timeouts.unknown_pause
+            return ()
+        return chain(self._conversation.on_exit(), [end])
 
     def _explain_silence(self) -> RateLimited | TurnFailed:
         if self._unknown_pause:
@@ -379,6 +384,16 @@ class _PendingQuestions:
             return await self._approver.ask(question)
         except AgentdError as error:
             return ApprovalAnswer(False, reason=error.message)
+
+
+def _add_last_words(how: str, words: str) -> str:
+    return f"{how} Its last words:\n\n{words}" if words else how
+
+
+def _is_hopeless(end: RateLimited | TurnFailed, left: float) -> bool:
+    """Return whether a program waits for the end of a limit that comes after its time to wait."""
+    now = parse_iso(SystemClock().now())
+    return isinstance(end, RateLimited) and lasts_longer(end.reason, left, now)
 
 
 def _describe_exit(code: int | None) -> str:

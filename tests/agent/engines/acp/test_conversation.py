@@ -843,6 +843,7 @@ REFUSED = (
         (REFUSED % "Later.", "Later."),
         (REFUSED % "Rate limit" * 2, "Rate limit"),
         ("warned\n" + REFUSED % 'Say \\"please\\".', 'Say \\"please\\".'),
+        (REFUSED % "It never resets." * 2, "It never resets."),
         (REFUSED % "Cannot connect" * 2, ""),
         ("", ""),
         ('message="stream error" providerID=agentd\n', ""),

@@ -425,6 +425,23 @@ def test_a_silence_that_the_programs_errors_explain_is_a_limit():
     assert isinstance(failed, TurnFailed)
 
 
+@pytest.mark.parametrize(
+    ("told", "limited"),
+    [("It never resets.", True), ("It resets at 2999-01-01.", False), ("Later.", False)],
+)
+def test_a_limit_that_outlasts_its_patience_is_seen_in_its_errors_before_that_is_over(
+    told: str, limited: bool
+) -> None:
+    """What does not say so is waited for: the program may have gone on."""
+    patience = TurnTimeouts(silence=600.0, unknown_pause=0.3, graces=QUICK.graces)
+    complain = f"sys.stderr.write('refused: {told}\\n'); sys.stderr.flush()"
+    steps = run_program(
+        f"hear(); {complain}; time.sleep(2); say('reply well'); say('over')", patience=patience
+    )
+    well = ReplyCompleted("well")
+    assert steps == [RateLimited(f"refused: {told}") if limited else well]
+
+
 def test_a_pause_longer_than_its_patience_is_a_limit_and_a_shorter_one_is_waited_for():
     """Held-back events are reported; nothing is sent to a supplier that is cooling down."""
     assert run_program("say('hold half'); say('pause 60'); time.sleep(60)", patience=QUICK) == [

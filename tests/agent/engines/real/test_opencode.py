@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
@@ -179,6 +180,21 @@ async def test_a_supplier_that_wants_to_be_left_alone_for_long_is_a_limit(
     *_, limited = await chat.run_turn("Do it.")
     assert limited == RateLimited(f"{WAITS} Later.")
     assert len([one for one in supplier.requests if one.tools]) == 1
+
+
+@pytest.mark.parametrize("days", [1, 0], ids=["tomorrow", "never"])
+async def test_a_spent_limit_of_the_gateway_is_noticed_long_before_the_silence_is_over(
+    chat: Chat, supplier: Supplier, days: int
+) -> None:
+    """The gateway says when it ends; opencode waits for that, or tries again for ever."""
+    tomorrow = datetime.now(UTC) + timedelta(days=days)
+    end = f"resets at {tomorrow.isoformat()}" if days else "never resets"
+    headers = {"Retry-After": "86400"} if days else {}
+    told = f"The access key's limit is 1 USD a day: 1 USD used. It {end}."
+    supplier.answer_always(Refuse(429, told, headers=headers))
+    chat.be_patient(TurnTimeouts(silence=600.0, unknown_pause=8.0))
+    *_, limited = await chat.run_turn("Do it.")
+    assert limited == RateLimited(f"{WAITS} {told}")
 
 
 async def test_a_limit_is_waited_for_and_a_broken_stream_tried_again_after_what_it_had_reported(
