@@ -58,6 +58,7 @@ _INITIALIZE = "agentd-1"
 _INTERRUPT = "agentd-2"
 _GET_USAGE = "agentd-3"
 _GET_SERVERS = "agentd-4"
+_GET_LATE_USAGE = "agentd-5"
 
 
 class ClaudeConversation:
@@ -145,7 +146,15 @@ class ClaudeConversation:
         if number == _GET_SERVERS:
             yield from self._servers.report(get_path(given, "response", "response"))
         if number == _INTERRUPT and self._agents.answered:
-            yield AwaitLateOutput(_LATE)  # of agents in the background only, there is no result
+            # Of agents in the background only, there is no result.
+            yield build_control_request(_GET_LATE_USAGE, "get_usage")
+            yield AwaitLateOutput(_LATE)
+        if number == _GET_LATE_USAGE:
+            report = get_path(given, "response", "response")
+            self._events.on_late_report(report)
+            more = read_spent_before(report) - self._spent_before
+            yield from self._events.finish(more if more > 0 else None)
+            yield from self._end()
         if self._prompted or self._stopping:
             return
         if number == _INITIALIZE and self._resumes:
@@ -153,6 +162,7 @@ class ClaudeConversation:
         elif number in (_INITIALIZE, _GET_USAGE):
             report = get_path(given, "response", "response")
             self._spent_before = read_spent_before(report)
+            self._events.on_first_report(report)
             if windows := read_report_windows(report):
                 yield UsageWindowsReported(windows)
             yield self._send_prompt()

@@ -116,6 +116,14 @@ class ClaudeEvents:
                 if not parent:
                     yield from _read_delta(get_path(given, "event", "delta"))
 
+    def on_first_report(self, report: object) -> None:
+        """Note what a session had used before the turn."""
+        self._ledger.set_baseline(report)
+
+    def on_late_report(self, report: object) -> None:
+        """Count what the session has used by the end of a turn without a last result."""
+        self._ledger.add_total(report)
+
     def on_result(self, given: object) -> None:
         """Count what the calls until a result used."""
         self._ledger.add_result(given)

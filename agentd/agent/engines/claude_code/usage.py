@@ -44,6 +44,8 @@ class CallUsage:
         self._told = NO_USAGE
         """The usage by the results, which do not split up output and writes to the cache."""
         self._booked = NO_USAGE
+        self._before = NO_USAGE
+        """What the session had used before the turn."""
 
     def add_report(self, call: str, report: object) -> None:
         """Add a report of what a call (by its message's id) used so far."""
@@ -52,12 +54,19 @@ class CallUsage:
             known = self._calls.get(call, NO_USAGE)
             self._calls[call] = _combine_each(max, known, usage)
 
+    def set_baseline(self, report: object) -> None:
+        """Note what the session had used before the turn, by the answer to ``get_usage``."""
+        self._before = _sum_models(get_path(report, "session", "model_usage"))
+
     def add_result(self, result: object) -> None:
         """Add what a result tells of all calls since the result before it."""
-        models = get_path(result, "model_usage_since_last_result")
-        for used in models.values() if isinstance(models, dict) else ():
-            names = {name: get_path(used, theirs) for name, theirs in _RESULT_NAMES.items()}
-            self._told += parse_anthropic_usage(names)
+        self._told += _sum_models(get_path(result, "model_usage_since_last_result"))
+
+    def add_total(self, report: object) -> None:
+        """Count what the session has used by now, by the answer to ``get_usage``."""
+        total = _sum_models(get_path(report, "session", "model_usage"))
+        turn = _combine_each(lambda one, other: max(one - other, 0), total, self._before)
+        self._told = _combine_each(max, self._told, turn)
 
     def take_new(self) -> Usage:
         """Return the usage not yet recorded, and count it as recorded."""
@@ -126,6 +135,15 @@ def _make_fraction(kind: str, used: object, resets_at: object) -> UsageWindow | 
     if kind not in _WINDOWS or not isinstance(used, int | float) or isinstance(used, bool):
         return None
     return make_window(_WINDOWS[kind], used * 100, resets_at)
+
+
+def _sum_models(models: object) -> Usage:
+    """Return what all models have used, as results and ``get_usage`` tell it."""
+    used = NO_USAGE
+    for one in models.values() if isinstance(models, dict) else ():
+        names = {name: get_path(one, theirs) for name, theirs in _RESULT_NAMES.items()}
+        used += parse_anthropic_usage(names)
+    return used
 
 
 def _combine_each(combine: Callable[[int, int], int], one: Usage, other: Usage) -> Usage:

@@ -88,6 +88,41 @@ async def test_a_prompt_after_a_turn_that_left_a_command_in_the_background_is_ca
     assert [one.text for one in filter_steps(steps, ReplyCompleted)] == ["As I said."]
 
 
+WORKFLOW = """export const meta = {name: "look", description: "looks", phases: [{title: "Look"}]}
+return await parallel([() => agent("Look into the notes.")])
+"""
+
+
+@needs(CLAUDE)
+async def test_what_a_workflow_used_before_a_stop_is_recorded(tmp_path: Path) -> None:
+    """Claude Code tells nothing of its agents' calls until all are done."""
+    place = make_place(tmp_path)
+
+    def answer(request: Request) -> Answer:
+        """Play both models: one starts the workflow, whose agent runs a long command."""
+        step: Call | Say
+        if "Look into the notes." in str(request.turns[:1]):
+            run = {"command": "touch made; sleep 300.5", "description": "runs it"}
+            step = Call("Bash", run)
+        elif "tool_result" in str(request.turns):
+            step = Say("It looks.")
+        else:
+            step = Call("Workflow", {"script": WORKFLOW})
+        return Answer((step,), usage=ONE_CALL)
+
+    with Supplier() as supplier:
+        supplier.script(Answer((Say("Hello."),), usage=ONE_CALL))
+        chat = Chat(place, supplier, (str(CLAUDE),), build_launch, ClaudeConversation)
+        await chat.run_turn("Hi.")
+        supplier.answer_always(answer)
+        chat.be_patient(TurnTimeouts(stop=60))
+        told = await chat.stop_when("Find out.", (place.workspace / "made").exists)
+        calls = len(supplier.requests) - 1
+    assert sum_usage(told) == Usage(input=1000 * calls, output=100 * calls)
+    assert calls == 3
+    assert not find_processes("sleep\x00300.5")
+
+
 @needs(CLAUDE)
 async def test_the_tools_of_claude_code_s_subagent_are_below_its_task(tmp_path: Path) -> None:
     place = make_place(tmp_path)
