@@ -20,7 +20,6 @@ from agentd.llm.dialects.request_parsing import (
     ModelName,
     StrictPart,
     decode_as,
-    decode_part,
     decode_raw_fields,
     decode_strict,
     decode_subset,
@@ -66,7 +65,7 @@ class _Named(Struct):
 
 class _Envelope(Struct):
     content: Any = None
-    requests: list[_Named] = []
+    requests: list[_Named] | None = None
 
 
 class _Vector(Struct):
@@ -88,12 +87,15 @@ def peek(body: bytes, model: str, *, is_batch: bool) -> RequestSummary:
     if not model:
         raise BadRequest("The URL names no model")
     seen = decode_as(normalize_names(body), _Envelope)
-    if is_batch and not seen.requests:
+    requests = seen.requests or ()
+    if is_batch and not requests:
         raise BadRequest('"requests" is empty')
     if not is_batch and seen.content is None:
         raise BadRequest('"content" is missing')
+    if not is_batch and seen.requests is not None:
+        raise BadRequest('"requests" belongs to the method batchEmbedContents')
     name = model.removeprefix("models/")
-    for one in seen.requests:
+    for one in requests:
         if one.model and one.model.removeprefix("models/") != name:
             raise BadRequest(f"A request is for {one.model[:100]!r}, but the URL names {name!r}")
     return RequestSummary(name)
@@ -125,8 +127,10 @@ def parse_request(body: bytes) -> EmbeddingRequest:
     """Parse a request that is to be translated. Raises ``BadRequest`` for what cannot be."""
     normalized = normalize_names(body)
     is_batch = "requests" in decode_raw_fields(normalized)
-    pieces = decode_part(normalized, _Batch).requests if is_batch else [normalized]
+    pieces = decode_strict(normalized, _Batch, RULES).requests if is_batch else [normalized]
     requests = [decode_strict(bytes(piece), _Request, RULES) for piece in pieces]
+    if not requests:
+        raise BadRequest('"requests" is empty')
     lengths = {request.output_dimensionality or 0 for request in requests}
     if len(lengths) > 1:
         raise BadRequest("All texts of a request must have the same outputDimensionality")

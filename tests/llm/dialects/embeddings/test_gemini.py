@@ -61,10 +61,11 @@ def test_fields_in_snake_case_mean_the_same():
         ({}, False, '"content" is missing'),
         ({"content": None}, False, '"content" is missing'),
         ({"requests": [{"content": HELLO}]}, False, '"content" is missing'),
+        ({"content": HELLO, "requests": []}, False, "batchEmbedContents"),
         ({"content": HELLO}, True, '"requests" is empty'),
         ({"requests": []}, True, '"requests" is empty'),
         ({"requests": [7]}, True, "Expected `object`"),
-        ({"requests": "all"}, True, "Expected `array`"),
+        ({"requests": "all"}, True, "Expected `array"),
         ({"requests": [{"model": "models/other", "content": HELLO}]}, True, "'models/other'"),
     ],
 )
@@ -96,6 +97,15 @@ def test_a_request_that_has_no_counterpart_is_refused(more, words):
     assert peek(body, "m", is_batch=True) == RequestSummary("m")
     with pytest.raises(BadRequest, match=words):
         parse_request(body)
+
+
+def test_a_batch_with_other_fields_or_without_requests_is_refused():
+    for body, words in (
+        ({"requests": [{"content": HELLO}], "content": HELLO}, '"content" has no equivalent'),
+        ({"requests": []}, '"requests" is empty'),
+    ):
+        with pytest.raises(BadRequest, match=words):
+            parse_request(json.dumps(body).encode())
 
 
 def test_texts_of_one_request_have_vectors_of_one_length():
