@@ -121,8 +121,10 @@ def test_an_attempt_names_its_server_and_no_key(url: str, place: tuple[str, int]
     assert "sk-secret" not in repr(found)
 
 
-def test_embeddings_and_counts_are_operations_of_their_own() -> None:
+def test_completions_embeddings_and_counts_are_operations_of_their_own() -> None:
+    assert attributes.choose_operation("openai-chat", "completion") == "text_completion"
     assert attributes.choose_operation("openai-chat", "embeddings") == "embeddings"
+    assert attributes.choose_operation("gemini", "embeddings") == "embeddings"
     assert attributes.choose_operation("anthropic", "count") == "count_tokens"
     assert attributes.choose_operation("gemini", "reply") == "generate_content"
     assert attributes.choose_operation("openai-responses", "reply") == "chat"
