@@ -64,7 +64,7 @@ def test_every_address_shows_its_door_and_its_errors(document: Any) -> None:
 
 
 def test_models_are_asked_in_json_and_answer_in_json_or_events(document: Any) -> None:
-    replies = ["/v1/chat/completions", "/v1/responses", "/v1/messages"]
+    replies = ["/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages"]
     replies += ["/v1beta/models/{name}", "/v1/models/{name}"]
     for path, methods in document["paths"].items():
         if path.startswith("/v1") and "post" in methods:
