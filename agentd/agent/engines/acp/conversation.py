@@ -64,6 +64,9 @@ _CAPABILITIES: Mapping[str, object] = {
     "terminal": False,
     "elicitation": {"form": {}},
 }
+_WAIT_FOR_SERVERS = {"mcpStartupAwaitTimeoutMs": 30_000}
+"""Has codex-acp open a session only once its servers have started, or failed to, or are too slow:
+else the model's first calls know none of their tools. Others ignore it."""
 _OTHER_VERSION = "The agent uses version {} of the Agent Client Protocol, not {}."
 _SIGN_IN_FIRST = -32000
 _LIMIT = re.compile(
@@ -229,8 +232,8 @@ class AcpConversation:
 
     def _open_session(self, method: str) -> Step:
         known = {} if method == "session/new" else {"sessionId": self._state.session}
-        servers = _render_servers(self._mcp_servers, self._agent)
-        given = {**known, "cwd": self._bounds.folder, "mcpServers": servers}
+        servers = _build_server_fields(self._mcp_servers, self._agent)
+        given = {**known, "cwd": self._bounds.folder, **servers}
         return self._peer.request(method, given)
 
     def _on_session_new(self, value: object) -> Iterator[Step]:
@@ -381,6 +384,8 @@ def _find_reason(refusal: RpcError) -> str:
     return text
 
 
-def _render_servers(servers: Servers, agent: object) -> list[dict[str, object]]:
+def _build_server_fields(servers: Servers, agent: object) -> dict[str, object]:
+    """Return the fields with the servers that a session is opened with."""
     http = get_path(agent, "agentCapabilities", "mcpCapabilities", "http") is True
-    return render_for_acp(servers, http=http)
+    rendered = render_for_acp(servers, http=http)
+    return {"mcpServers": rendered, **({"_meta": _WAIT_FOR_SERVERS} if rendered else {})}

@@ -443,6 +443,19 @@ def test_a_request_for_permission_is_a_question_of_its_kind(
     assert ask.question == question
 
 
+@pytest.mark.parametrize("servers", [[], [ReadyServer("tea", ("tea",))]], ids=["none", "tea"])
+def test_a_session_with_servers_is_opened_once_they_have_started(
+    servers: list[ReadyServer],
+) -> None:
+    """codex-acp waits only if it is told to; else the model's first calls know no tool of them."""
+    made = Agent(AcpConversation(TurnRequest(1, "Do it."), WorkspaceBounds(WORKSPACE), servers))
+    made.answer({"protocolVersion": 1, "agentCapabilities": ABLE, "agentInfo": {"name": "a"}})
+    [given] = read_sent_params(made.steps, "session/new")
+    assert [one["name"] for one in given["mcpServers"]] == [one.name for one in servers]
+    wait = given.get("_meta", {}).get("mcpStartupAwaitTimeoutMs", 0)
+    assert (wait > 1000) == bool(servers)
+
+
 @pytest.mark.parametrize(
     ("title", "kind", "tool"),
     [
