@@ -72,7 +72,7 @@ class AcpTool(Struct, frozen=True):
         return found if all(get_text(one, "content") for one in found) else []
 
     @property
-    def called(self) -> tuple[str, str]:
+    def mcp_call(self) -> tuple[str, str]:
         """An MCP server and its tool that codex-acp calls, as if it executed a command."""
         server, tool = get_text(self.given, "server"), get_text(self.given, "tool")
         return (server, tool) if tool and self.title == f"mcp.{server}.{tool}" else ("", "")
@@ -80,13 +80,13 @@ class AcpTool(Struct, frozen=True):
     @property
     def name(self) -> str:
         """The name in the history."""
-        if all(self.called):
-            return shorten(".".join(self.called), _LONGEST_NAME)
+        if all(self.mcp_call):
+            return shorten(".".join(self.mcp_call), _LONGEST_NAME)
         return _NAMES.get(self.kind) or shorten(self.title, _LONGEST_NAME) or "tool"
 
     def describe_subject(self, bounds: WorkspaceBounds) -> str:
         """Return the full subject of the call: the command, the paths, the address."""
-        if all(self.called):
+        if all(self.mcp_call):
             return msgspec.json.encode(get_path(self.given, "arguments") or {}).decode()
         if self.kind == "execute":
             return self._render_command(bounds)
@@ -106,7 +106,7 @@ class AcpTool(Struct, frozen=True):
         """Return the outcome, shortened."""
         parts = [part for content in self.content for part in _render_content(content)]
         output = get_text(self.output, "output") or get_text(self.output, "error")
-        if all(self.called):
+        if all(self.mcp_call):
             brought = get_path(self.output, "result")
             output = get_text(self.output, "error", "message") or (
                 read_call_result(brought).text if isinstance(brought, dict) else ""
@@ -138,8 +138,8 @@ class AcpTool(Struct, frozen=True):
 
     def _find_server_tool(self, servers: Iterable[str]) -> str:
         """Return the name of a server's tool, which opencode calls ``SERVER_TOOL``."""
-        if all(self.called):
-            return name_tool(*self.called)
+        if all(self.mcp_call):
+            return name_tool(*self.mcp_call)
         found = [one for one in servers if self.title.startswith(f"{one}_")]
         if self.kind != "other" or not found:
             return ""
@@ -147,7 +147,7 @@ class AcpTool(Struct, frozen=True):
         return name_tool(server, self.title[len(server) + 1 :])
 
     def _classify_access(self, bounds: WorkspaceBounds) -> ToolAccess:
-        match "other" if all(self.called) else self.kind:
+        match "other" if all(self.mcp_call) else self.kind:
             case "execute":
                 return ToolAccess("shell")
             case "edit" | "delete" | "move":

@@ -45,7 +45,7 @@ class CallUsage:
         """The usage by the results, which do not split up output and writes to the cache."""
         self._booked = NO_USAGE
         self._before = NO_USAGE
-        """What the session had used before the turn."""
+        """The usage of the session before the turn."""
 
     def add_report(self, call: str, report: object) -> None:
         """Add a report of what a call (by its message's id) used so far."""
