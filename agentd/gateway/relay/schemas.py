@@ -22,6 +22,11 @@ def _make_object(*needed: str, **properties: Schema) -> Schema:
     return {"type": "object", "properties": properties, "required": list(needed)}
 
 
+def _make_choices(kind: str) -> Schema:
+    about: dict[str, Schema] = {"id": _TEXT, "object": {"const": kind}, "model": _TEXT}
+    return _make_object("id", "choices", **about, choices=_OBJECTS, usage=_OBJECT)
+
+
 def _list(item: Schema) -> Schema:
     return {"type": "array", "items": item}
 
@@ -35,15 +40,7 @@ CHAT = _make_object(
     max_completion_tokens=_COUNT,
     tools=_OBJECTS,
 )
-CHAT_REPLY = _make_object(
-    "id",
-    "choices",
-    id=_TEXT,
-    object={"const": "chat.completion"},
-    model=_TEXT,
-    choices=_OBJECTS,
-    usage=_OBJECT,
-)
+CHAT_REPLY = _make_choices("chat.completion")
 RESPONSES = _make_object(
     "model",
     "input",
@@ -90,15 +87,7 @@ COMPLETION = _make_object(
     stream=_STREAM,
     max_tokens=_COUNT,
 )
-COMPLETED = _make_object(
-    "id",
-    "choices",
-    id=_TEXT,
-    object={"const": "text_completion"},
-    model=_TEXT,
-    choices=_OBJECTS,
-    usage=_OBJECT,
-)
+COMPLETED = _make_choices("text_completion")
 _EMBEDDED_INPUT: Schema = {"anyOf": [_NAME, {"type": "array", "items": {}, "minItems": 1}]}
 EMBEDDING = _make_object(
     "model",

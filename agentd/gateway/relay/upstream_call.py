@@ -1,7 +1,6 @@
 """A request in the form in which suppliers get it, each in its dialect."""
 
 from collections.abc import Callable, Mapping, Sequence
-from urllib.parse import quote
 
 from msgspec import Struct, structs
 
@@ -20,6 +19,7 @@ from agentd.llm.dialects.caller import RequestSummary
 from agentd.llm.dialects.callers import CALLERS
 from agentd.llm.dialects.dialect import DIALECTS, join_url
 from agentd.llm.dialects.embeddings.translation import EmbeddingTranslator
+from agentd.llm.dialects.gemini.model_names import build_path
 from agentd.llm.dialects.openai_chat.strict_suppliers import adapt_to_supplier
 from agentd.llm.dialects.openai_responses.item_references import decode_items, encode_items
 from agentd.llm.dialects.output_limit import MIN_THINKING_BUDGET, apply_output_limit
@@ -194,8 +194,8 @@ class UpstreamCall:
         if self._is_completion:
             return openai_completions.PATH
         if endpoint.kind == "count":
-            named = quote(candidate.supplier_model.removeprefix("models/"), safe="")
-            return f"/v1beta/models/{named}:countTokens" if endpoint.dialect == "gemini" else _COUNT
+            is_gemini = endpoint.dialect == "gemini"
+            return build_path(candidate.supplier_model, "countTokens") if is_gemini else _COUNT
         return DIALECTS[candidate.dialect].get_path(
             candidate.supplier_model, stream=self.summary.stream
         )

@@ -4,7 +4,6 @@ The path names the model, and each request of a batch names it again.
 """
 
 from typing import Annotated, Any
-from urllib.parse import quote
 
 import msgspec
 from msgspec import Meta, Raw, Struct
@@ -13,6 +12,7 @@ from agentd.core.errors import BadRequest
 from agentd.llm.dialects import token_estimate
 from agentd.llm.dialects.caller import RequestSummary
 from agentd.llm.dialects.embeddings.model import EmbeddingReply, EmbeddingRequest
+from agentd.llm.dialects.gemini.model_names import build_path, qualify_name
 from agentd.llm.dialects.gemini.request import normalize_names
 from agentd.llm.dialects.request_parsing import (
     FieldRules,
@@ -94,23 +94,21 @@ def peek(body: bytes, model: str, *, is_batch: bool) -> RequestSummary:
         raise BadRequest('"content" is missing')
     if not is_batch and seen.requests is not None:
         raise BadRequest('"requests" belongs to the method batchEmbedContents')
-    name = model.removeprefix("models/")
     for one in requests:
-        if one.model and one.model.removeprefix("models/") != name:
-            raise BadRequest(f"A request is for {one.model[:100]!r}, but the URL names {name!r}")
-    return RequestSummary(name)
+        if one.model and qualify_name(one.model) != qualify_name(model):
+            raise BadRequest(f"A request is for {one.model[:100]!r}, but the URL names {model!r}")
+    return RequestSummary(model.removeprefix("models/"))
 
 
 def get_path(model: str, *, is_batch: bool) -> str:
     """Return the path of the method."""
-    named = quote(model.removeprefix("models/"), safe="")
-    return f"/v1beta/models/{named}:{'batchEmbedContents' if is_batch else 'embedContent'}"
+    return build_path(model, "batchEmbedContents" if is_batch else "embedContent")
 
 
 def rewrite_for_passthrough(body: bytes, model: str) -> bytes:
     """Return the request with the model name replaced; all else stays unchanged."""
     fields = decode_raw_fields(body)
-    named = f"models/{model.removeprefix('models/')}"
+    named = qualify_name(model)
     changes: dict[str, object] = {"model": named} if "model" in fields else {}
     if "requests" in fields:
         requests = map(decode_raw_fields, decode_subset(fields, _Batch).requests)
@@ -145,7 +143,7 @@ def parse_request(body: bytes) -> EmbeddingRequest:
 def encode_request(request: EmbeddingRequest, model: str) -> bytes:
     """Return the request for a supplier, always as a batch."""
     wanted = {"outputDimensionality": request.dimensions} if request.dimensions else {}
-    named = f"models/{model.removeprefix('models/')}"
+    named = qualify_name(model)
     return msgspec.json.encode(
         {
             "requests": [

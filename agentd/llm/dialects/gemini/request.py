@@ -32,6 +32,7 @@ from agentd.llm.conversation import (
 from agentd.llm.dialects import service_tier as extras
 from agentd.llm.dialects.caller import RequestSummary
 from agentd.llm.dialects.gemini.json_schema import to_json_schema
+from agentd.llm.dialects.gemini.model_names import qualify_name
 from agentd.llm.dialects.request_parsing import (
     FieldRules,
     Ignored,
@@ -256,7 +257,7 @@ def _name_counted_model(fields: Mapping[str, Raw], model: str) -> dict[str, obje
     for name in ("generateContentRequest", "generate_content_request"):
         if name in fields and bytes(fields[name]) != b"null":
             counted = decode_raw_fields(fields[name])
-            return {name: {**counted, "model": f"models/{model.removeprefix('models/')}"}}
+            return {name: {**counted, "model": qualify_name(model)}}
     return {}
 
 

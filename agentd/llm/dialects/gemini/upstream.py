@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
-from urllib.parse import quote
 
 import msgspec
 
@@ -36,6 +35,7 @@ from agentd.llm.conversation import (
 )
 from agentd.llm.dialects import stream_reader
 from agentd.llm.dialects.custom_tools import describe_function
+from agentd.llm.dialects.gemini.model_names import build_path
 from agentd.llm.dialects.message_order import (
     encode_arguments,
     ensure_message,
@@ -74,7 +74,7 @@ _UNUSABLE = ("MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_C
 def get_path(model: str, *, stream: bool = True) -> str:
     """Do as ``Dialect.get_path``: it names the model and the streaming mode."""
     method = "streamGenerateContent?alt=sse" if stream else "generateContent"
-    return f"/v1beta/models/{quote(model.removeprefix('models/'), safe='')}:{method}"
+    return build_path(model, method)
 
 
 def build_headers(secret: str) -> dict[str, str]:
