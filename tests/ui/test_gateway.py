@@ -263,6 +263,9 @@ def test_a_key_is_shown_once(gus: Person, gateway: GatewaySite) -> None:
     page = gus.open("/gateway/keys")
     page.get_by_role("button", name="New key").click()
     find_field(page, "name").fill("a new one")
+    find_field(page, "limits.day").fill("2,500")  # a thousand times as much, or not?
+    page.get_by_role("button", name="Create key").click()
+    expect(page.get_by_text("USD a day: this is not a number, such as 1000 or 0.5")).to_be_visible()
     find_field(page, "limits.day").fill("2,50")  # as the keyboards of many phones have it
     page.get_by_role("button", name="Create key").click()
     key = page.get_by_role("textbox", name="Key", exact=True).inner_text()

@@ -2,12 +2,11 @@
 
 import { ApiError, call, callTagged } from "../core/api.js";
 import { el } from "../core/el.js";
-import { withPoint } from "../core/money.js";
 import { signal } from "../core/signals.js";
 import { openDialog } from "../parts/dialog.js";
 import { checkPairs, readPairs, writePairs } from "../parts/pairs.js";
 import { toast, toastError } from "../parts/toast.js";
-import { failureLine, labelled, numberOf, sendForm } from "../settings/frame.js";
+import { failureLine, labelled, numberOf, sendForm, sumOf } from "../settings/frame.js";
 import { describeRows, rowEditor, rowsToText, textToRows } from "./row_editor.js";
 
 /**
@@ -86,7 +85,7 @@ function toValue({ kind, label, rows }, text) {
   if (!typed) return null;
   if (kind === "set") return typed.split(",");
   if (kind === "number") return numberOf(typed, label);
-  if (kind === "money") return withPoint(typed);
+  if (kind === "money") return sumOf(typed, label);
   if (kind === "moment") return new Date(typed).toISOString();
   if (kind === "json") return parseJson(typed, label);
   return kind === "long" ? text : typed;

@@ -2,9 +2,8 @@
 
 import { ApiError } from "../core/api.js";
 import { el, icon } from "../core/el.js";
-import { withPoint } from "../core/money.js";
 import { signal } from "../core/signals.js";
-import { numberOf } from "../settings/frame.js";
+import { numberOf, sumOf } from "../settings/frame.js";
 
 /**
  * @typedef {{ name: string, label: string, kind?: "text" | "number" | "money", placeholder?: string, required?: boolean }} Column
@@ -58,7 +57,7 @@ export function describeRows({ columns: [first, ...others] }, text) {
 /** @param {Column} column @param {string} text */
 function toCell({ kind, label }, text) {
   if (kind === "number") return numberOf(text, label);
-  return kind === "money" ? withPoint(text) : text;
+  return kind === "money" ? sumOf(text, label) : text;
 }
 
 /**

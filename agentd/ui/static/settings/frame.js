@@ -149,8 +149,18 @@ function withDoubt(error) {
  */
 export function numberOf(typed, label) {
   const number = Number(withPoint(typed));
-  if (!Number.isFinite(number)) throw new ApiError(422, "input", `${label}: this is not a number`);
+  if (!Number.isFinite(number)) throw new ApiError(422, "input", `${label}: this is not a number, such as 1000 or 0.5`);
   return number;
+}
+
+/**
+ * A sum that was typed, as the daemon takes it.
+ * @param {string} typed
+ * @param {string} label of its field
+ */
+export function sumOf(typed, label) {
+  numberOf(typed, label);
+  return withPoint(typed);
 }
 
 /** @param {unknown} error */

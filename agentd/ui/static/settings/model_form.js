@@ -2,12 +2,11 @@
 
 import { get, post, put } from "../core/api.js";
 import { el } from "../core/el.js";
-import { withPoint } from "../core/money.js";
 import { signal } from "../core/signals.js";
 import { openDialog } from "../parts/dialog.js";
 import { toast, toastError } from "../parts/toast.js";
 import { beginEdit } from "./edits.js";
-import { labelled, numberOf, sendForm } from "./frame.js";
+import { labelled, numberOf, sendForm, sumOf } from "./frame.js";
 
 /**
  * @typedef {{ name: string, engine: string, model: string, supplier: string, effort: string, context: number | null,
@@ -113,10 +112,11 @@ function read(inputs, before) {
   const search = inputs["webSearch"];
   if (engine === "native" && search instanceof HTMLInputElement && search.checked) {
     wish.web_search = true;
-    if (value("searchPrice")) wish.web_search_price = withPoint(value("searchPrice"));
+    if (value("searchPrice")) wish.web_search_price = sumOf(value("searchPrice"), "Price of a search");
   }
   if (value("input") || value("output")) {
-    wish.prices = { ...tidy(before.prices), input: withPoint(value("input")) || "0", output: withPoint(value("output")) || "0" };
+    const [input, output] = [sumOf(value("input") || "0", "Price of input"), sumOf(value("output") || "0", "Price of output")];
+    wish.prices = { ...tidy(before.prices), input, output };
   }
   return wish;
 }

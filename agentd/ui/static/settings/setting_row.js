@@ -2,9 +2,8 @@
 
 import { may } from "../core/api.js";
 import { el } from "../core/el.js";
-import { withPoint } from "../core/money.js";
 import { computed } from "../core/signals.js";
-import { numberOf } from "./frame.js";
+import { numberOf, sumOf } from "./frame.js";
 
 /**
  * @typedef {{ name: string, value: unknown, next: unknown, waits: boolean, file: unknown, default: unknown, source: string,
@@ -47,7 +46,7 @@ export function valueOf(setting, text) {
   const typed = text.trim();
   if (kind === "lines") return typed ? typed.split("\n").map((line) => line.trim()).filter(Boolean) : [];
   if (kind === "number") return typed === "" ? null : numberOf(typed, setting.name);
-  if (kind === "money") return typed === "" ? null : withPoint(typed);
+  if (kind === "money") return typed === "" ? null : sumOf(typed, setting.name);
   if (kind !== "json") return typed; // keyboards of phones add a blank
   if (!typed) return setting.default;
   try {
