@@ -120,19 +120,40 @@ async def run(
         )
     except (OSError, ValueError) as error:
         raise build_start_error(command[0], folder, error) from error
-    late = False
-    end = listener.silent if on_output is None and not grace else listener.exited
+    is_streamed = on_output is not None
+    late = await _complete(transport, listener, given, timeout, grace, is_streamed=is_streamed)
+    code = transport.get_returncode()
+    output, errors = (bytes(listener.outputs[number][:limit]) for number in (1, 2))
+    return Finished(
+        -signal.SIGKILL if code is None else code, output, errors, listener.overflow.done(), late
+    )
+
+
+async def _complete(
+    transport: Transport,
+    listener: "_Listener",
+    given: bytes,
+    timeout: float,
+    grace: float,
+    *,
+    is_streamed: bool,
+) -> bool:
+    """Give a program its input, wait for its end as ``run`` promises, and kill what is left.
+
+    Returns True if it took too long.
+    """
+    end = listener.exited if is_streamed or grace else listener.silent
     try:
         listener.give(given)
         async with asyncio.timeout(timeout):
             await asyncio.wait([end, listener.overflow], return_when=asyncio.FIRST_COMPLETED)
         if end.done():
-            if on_output is not None:
+            if is_streamed:
                 kill_group(transport.get_pid())
-            rest = grace if on_output is None else _DRAIN_SECONDS
+            rest = _DRAIN_SECONDS if is_streamed else grace
             await asyncio.wait([listener.silent], timeout=rest)
     except TimeoutError:
-        late = True
+        return True
     finally:
         try:
             if grace and not end.done():
@@ -140,11 +161,7 @@ async def run(
                 await asyncio.wait([listener.exited], timeout=grace)
         finally:
             await _kill_and_wait(transport, listener.exited)
-    code = transport.get_returncode()
-    output, errors = (bytes(listener.outputs[number][:limit]) for number in (1, 2))
-    return Finished(
-        -signal.SIGKILL if code is None else code, output, errors, listener.overflow.done(), late
-    )
+    return False
 
 
 def choose_umask_option(loop: asyncio.AbstractEventLoop, umask: int) -> dict[str, Any]:
