@@ -19,6 +19,7 @@ _NO_MATCH = re.compile(
     r"Expected `str` matching regex '.*'(?: - at `(?P<key>key` in `)?(?P<path>\$[^`]*)`)?",
     re.DOTALL,
 )
+_PATH_MARK = " - at `$"
 _STEP = re.compile(r"\.([^.\[]+)|\[[^\]]*\]")
 _KEPT_ENDS = 300
 """Characters that are kept of either end of a long message; what was sent is in its middle."""
@@ -52,6 +53,25 @@ def explain_validation_error(message: str, kind: Any) -> str:
         place = f"{text['key'] or ''}{text['path'] or '$'}"
         return f"Expected {forms[0]} - at `{place}`" if forms else message
     return message
+
+
+def prepend_to_path(message: str, name: str) -> str:
+    """Return a message about a member's value, which may have a path, as one about the whole."""
+    said, mark, path = message.rpartition(_PATH_MARK)
+    return f"{said}{mark}.{name}{path}" if mark else f"{message}{_PATH_MARK}.{name}`"
+
+
+def spell_path(message: str, kind: Any) -> str:
+    """Return a message with its path in the names of the body, not in those of attributes."""
+    said, mark, path = message.rpartition(_PATH_MARK)
+    found, spelled = list(_unwrap(_inspect(kind))), ""
+    for step in _STEP.finditer(path.removesuffix("`")):
+        fields = [field for one, _ in found for field in getattr(one, "fields", ())]
+        name = next((one.encode_name for one in fields if step[1] == one.name), step[1])
+        spelled += f".{name}" if name else step[0]
+        inner = [_step_into(one, name) for one, _ in found]
+        found = [each for one in inner if one is not None for each in _unwrap(one)]
+    return f"{said}{mark}{spelled}`" if mark else message
 
 
 def _find_types(kind: Any, path: str | None) -> list[tuple[inspect.Type, str]]:

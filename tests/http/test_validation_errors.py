@@ -6,7 +6,11 @@ import msgspec
 import pytest
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from agentd.http.validation_errors import explain_validation_error
+from agentd.http.validation_errors import (
+    explain_validation_error,
+    prepend_to_path,
+    spell_path,
+)
 
 Name = Annotated[str, Meta(pattern="^[a-z]+$", extra={"form": "small letters"})]
 
@@ -71,3 +75,31 @@ def test_the_place_is_reported_and_what_is_known_there(body: dict[str, Any], wha
 )
 def test_no_words_are_too_odd(words: str) -> None:
     assert explain_validation_error(words, Body).startswith(words)
+
+
+@pytest.mark.parametrize(
+    ("message", "name", "whole"),
+    [
+        ("no", "inner", "no - at `$.inner`"),
+        ("no - at `$.color`", "inner", "no - at `$.inner.color`"),
+        ("no - at `$[1].color`", "items", "no - at `$.items[1].color`"),
+    ],
+)
+def test_a_member_is_put_before_the_place_in_it(message: str, name: str, whole: str) -> None:
+    assert prepend_to_path(message, name) == whole
+
+
+@pytest.mark.parametrize(
+    ("place", "spelled"),
+    [
+        ("$.inner.full_name", "$.inner.fullName"),
+        ("$.inner.fullName", "$.inner.fullName"),
+        ("$.items[1].full_name", "$.items[1].fullName"),
+        ("$.by_name[...].full_name", "$.by_name[...].fullName"),
+        ("$.full_name", "$.full_name"),
+        ("$", "$"),
+    ],
+)
+def test_a_place_has_the_names_of_the_body(place: str, spelled: str) -> None:
+    assert spell_path(f"x - at `{place}`", Body) == f"x - at `{spelled}`"
+    assert spell_path("full_name", Body) == "full_name"

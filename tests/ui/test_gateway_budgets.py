@@ -129,3 +129,37 @@ def test_the_limits_of_a_key_are_raised_for_a_while(gus: Person, gateway: Gatewa
     assert gateway.admin.get(place)["raised"]["by"] == "user:ada"
     choose(page, "laptop", "End the raise")
     expect(page.get_by_text("of $3.00 a day")).to_be_visible()
+
+
+@pytest.mark.parametrize(
+    ("label", "text", "message"),
+    [
+        ("USD a week", "-1", "USD a week: -1 is not a limit; expected 0 to 1000000000 USD"),
+        ("Warn from, a day", "-1", "Warn from, a day: -1 is not a limit"),
+        ("Warn at a share of", "1,5", "Warn at a share of: expected a number below 1"),
+        ("Requests a minute", "many", "Requests a minute: this is not a number"),
+        ("Of the tag", "", "expected either an owner or a tag"),
+    ],
+)
+def test_a_refused_value_is_told_at_its_field_by_its_label(
+    gus: Person, gateway: GatewaySite, label: str, text: str, message: str
+) -> None:
+    page = gus.open("/gateway/budgets")
+    page.get_by_role("button", name="New budget").first.click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_role("textbox", name="Name Refusals").fill("Research")
+    dialog.get_by_label("Of the tag").fill("research")
+    field = dialog.get_by_label(label)
+    field.fill(text)
+    create = dialog.get_by_role("button", name="Create budget")
+    create.click()
+    expect(dialog.get_by_role("alert")).to_contain_text(message)
+    if label in message:
+        expect(field).to_be_focused()
+        expect(field).to_be_in_viewport()
+        told = field.evaluate("(field) => field.validationMessage")
+        assert told == dialog.get_by_role("alert").inner_text()
+    field.fill("research" if label == "Of the tag" else "")
+    create.click()
+    expect(dialog).to_have_count(0)
+    expect(get_row(page, "Research")).to_be_visible()

@@ -98,6 +98,44 @@ def test_sums_have_the_digits_they_need(call: Call, sum_: float, shown: str) -> 
 
 
 @pytest.mark.parametrize(
+    ("details", "place", "what"),
+    [
+        (
+            "Expected `int` >= 0 - at `$.limits.day`",
+            "limits.day",
+            "expected a whole number of at least 0",
+        ),
+        ("Expected `float` < 1.0 - at `$.warnAt`", "warnAt", "expected a number below 1"),
+        ("Expected `int | null`, got `float` - at `$.a`", "a", "expected a whole number"),
+        (
+            "Expected `str` of length <= 9 - at `$.a`",
+            "a",
+            "expected a text of at most 9 characters",
+        ),
+        (
+            "Expected `array` of length >= 1 - at `$.a`",
+            "a",
+            "expected a list of at least 1 entries",
+        ),
+        ("Expected small letters - at `key` in `$.by`", "by", "Expected small letters"),
+        (
+            "Invalid enum value 'x' - at `$.a[0].b` (known: y)",
+            "a[0].b",
+            "Invalid enum value 'x' (known: y)",
+        ),
+        ("Expected `odd` >= 1 - at `$.a`", "a", "Expected `odd` >= 1"),
+        ("a - at `$.b` - at `$.c`", "c", "a - at `$.b`"),
+        ("name: expected visible characters", "", "name: expected visible characters"),
+        ("", "", ""),
+    ],
+)
+def test_a_refusal_is_taken_apart_and_told_in_words(
+    call: Call, details: str, place: str, what: str
+) -> None:
+    assert call("./core/refusals.js", "readRefusal", details) == {"place": place, "what": what}
+
+
+@pytest.mark.parametrize(
     ("text", "closed"),
     [
         ("one line", ""),

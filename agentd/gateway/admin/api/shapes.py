@@ -19,6 +19,7 @@ from msgspec import NODEFAULT, UNSET, Meta, Struct, UnsetType, defstruct, field,
 from agentd.core.errors import BadRequest
 from agentd.gateway.admin.api.pages import define_page_with
 from agentd.http.field_docs import inherit_field_docs
+from agentd.http.validation_errors import prepend_to_path, spell_path
 
 S = TypeVar("S", bound=Struct)
 
@@ -78,32 +79,39 @@ def to_view(noun: Struct, view: Any, **more: object) -> Any:
 def from_request(request: Struct, kind: type[S], **more: object) -> S:
     """Convert a request to a new model. ``BadRequest`` if it is invalid."""
     values = {name: getattr(request, name) for name in request.__struct_fields__} | more
-    with _convert_value_errors():
+    with _convert_value_errors(type(request)):
         return msgspec.convert(values, kind, from_attributes=True)
 
 
 def apply_patch(noun: S, changes: Struct) -> S:
     """Return the model with a patch applied. ``BadRequest`` if it is invalid."""
+    with _convert_value_errors(type(changes)):
+        return _apply_fields(noun, changes)
+
+
+def _apply_fields(noun: S, changes: Struct) -> S:
     values: dict[str, object] = {}
     readonly = {one.name for one in structs.fields(changes) if one.type == _READ_ONLY}
-    with _convert_value_errors():
-        for one in structs.fields(noun):
-            given = getattr(changes, one.name, UNSET)
-            if given is not UNSET and one.name not in readonly:
+    for one in structs.fields(noun):
+        given = getattr(changes, one.name, UNSET)
+        if given is not UNSET and one.name not in readonly:
+            try:
                 values[one.name] = _apply_field(one, getattr(noun, one.name), given)
-        return structs.replace(noun, **values)
+            except ValueError as error:
+                raise ValueError(prepend_to_path(str(error), one.name)) from error
+    return structs.replace(noun, **values)
 
 
 def _apply_field(one: structs.FieldInfo, before: object, given: Any) -> object:
     if given is None:
         if one.required:
-            raise ValueError(f"{one.encode_name} cannot be null: it has no default")
+            raise ValueError("null is not possible: there is no default")
         return one.default if one.default_factory is NODEFAULT else one.default_factory()
     if isinstance(before, dict):
         merged = {name: value for name, value in {**before, **given}.items() if value is not None}
         return msgspec.convert(merged, one.type, from_attributes=True)
     if isinstance(before, Struct) and type(given).__name__ == f"{type(before).__name__}Patch":
-        return apply_patch(before, given)
+        return _apply_fields(before, given)
     return msgspec.convert(given, one.type, from_attributes=True)
 
 
@@ -171,8 +179,9 @@ def _get_default(one: structs.FieldInfo, new_: Callable[[Any], Any]) -> tuple[An
 
 
 @contextmanager
-def _convert_value_errors() -> Iterator[None]:
+def _convert_value_errors(kind: type[Struct]) -> Iterator[None]:
+    """Convert ``ValueError``, with its path in the names of the request's type."""
     try:
         yield
     except ValueError as error:
-        raise BadRequest("Invalid value", str(error)) from error
+        raise BadRequest("Invalid value", spell_path(str(error), kind)) from error

@@ -9,6 +9,7 @@ import { link, path } from "../core/router.js";
 import { onEnd, signal } from "../core/signals.js";
 import { may } from "../core/api.js";
 import { placesOf } from "../pages.js";
+import { findRefusedField, showRefusedField } from "../parts/refused_field.js";
 import { loadStyle } from "../parts/stylesheet.js";
 
 await Promise.all([loadStyle("gateway"), loadStyle("settings")]);
@@ -117,19 +118,24 @@ export function sendForm({ action, danger = false, oncancel, send, ...rest }, ..
       await send();
     } catch (error) {
       if (!(error instanceof ApiError)) reportError(error);
-      failed.value = isUnanswered ? withDoubt(error) : error;
+      const told = findRefusedField(form, isUnanswered ? withDoubt(error) : error);
+      failed.value = told.error;
       isUnanswered ||= error instanceof ApiError && error.code === "offline";
-      queueMicrotask(() => refusal.scrollIntoView({ block: "nearest" })); // the form may be longer than its dialog
+      queueMicrotask(() => {
+        refusal.scrollIntoView({ block: "nearest" }); // the form may be longer than its dialog
+        if (told.control) showRefusedField(form, told.control, told.error.message);
+      });
     }
     busy.value = false;
   };
   const refusal = el("div", { role: "alert" }, () => (failed.value ? failureLine(failed.value) : null));
-  return el("form", { onsubmit: submit, class: rest.class ?? "" },
+  const form = el("form", { onsubmit: submit, class: rest.class ?? "" },
     content,
     refusal,
     el("footer", null,
       oncancel ? el("button", { class: "btn", type: "button", onclick: oncancel }, "Cancel") : null,
       el("button", { class: danger ? "btn danger" : "btn main", changes: "viewer", disabled: () => busy.value }, action)));
+  return form;
 }
 
 /**

@@ -43,18 +43,21 @@ export async function editModel(name, done) {
 function form(name, before, suppliers, close, done) {
   const engine = signal(String(before.engine));
   const inputs = {
-    name: text(before.name, { required: true, autofocus: true, maxlength: 100 }),
+    name: text(before.name, { name: "name", required: true, autofocus: true, maxlength: 100 }),
     engine: choice(ENGINES.map(([value, label]) => [value, `${value}: ${label}`]), before.engine),
-    model: text(before.model),
+    model: text(before.model, { name: "model" }),
     supplier: choice([
       ["", "none: the program's own sign-in"], ["agentd", "agentd: the model gateway"], ...suppliers.map((one) => [one, one]),
     ], before.supplier ?? ""),
-    command: el("textarea", { class: "input mono", rows: 2, spellcheck: "false", value: (before.command ?? []).join("\n") }),
-    effort: text(before.effort, { placeholder: "low, medium, high" }), context: text(before.context, { inputmode: "numeric" }),
-    maxOutput: text(before.max_output, { inputmode: "numeric" }),
+    command: el("textarea", { name: "command", class: "input mono", rows: 2, spellcheck: "false",
+      value: (before.command ?? []).join("\n") }),
+    effort: text(before.effort, { name: "effort", placeholder: "low, medium, high" }),
+    context: text(before.context, { name: "context", inputmode: "numeric" }),
+    maxOutput: text(before.max_output, { name: "max_output", inputmode: "numeric" }),
     webSearch: el("input", { type: "checkbox", checked: Boolean(before.web_search) }),
-    searchPrice: text(before.web_search_price, { inputmode: "decimal", placeholder: "0.01" }),
-    input: text(before.prices?.input, { inputmode: "decimal" }), output: text(before.prices?.output, { inputmode: "decimal" }),
+    searchPrice: text(before.web_search_price, { name: "web_search_price", inputmode: "decimal", placeholder: "0.01" }),
+    input: text(before.prices?.input, { name: "prices.input", inputmode: "decimal" }),
+    output: text(before.prices?.output, { name: "prices.output", inputmode: "decimal" }),
   };
   inputs.engine.addEventListener("change", () => (engine.value = inputs.engine.value));
   const when = (/** @type {string[]} */ engines, /** @type {HTMLElement} */ node) => {

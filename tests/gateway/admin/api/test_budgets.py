@@ -212,6 +212,20 @@ def test_a_budget_that_is_not_valid_changes_nothing(
     assert [one["name"] for one in manager.get(ALL)["items"]] == ["a"]
 
 
+def test_what_is_not_valid_is_told_with_its_place_in_the_body(manager: Client) -> None:
+    assert manager.post(ALL, {"name": "a", "tag": "a"}).status == 201
+    negative = {"softLimits": {"day": -1}}
+    no_tag = {"tag": None, "softLimits": None, "name": None}
+    for refused, place in [
+        (manager.post(ALL, {"name": "b", "tag": "b", **negative}), "$.softLimits"),
+        (manager.patch(f"{ALL}/a", negative), "$.softLimits"),
+        (manager.patch(f"{ALL}/a", {"limits": {"day": -1}}), "$.limits"),
+        (manager.patch(f"{ALL}/a", no_tag), "$.name"),
+    ]:
+        assert (refused.status, refused["message"]) == (400, "Invalid value")
+        assert refused["details"].endswith(f" - at `{place}`")
+
+
 def test_a_second_budget_of_a_tag_or_owner_conflicts_with_the_one_that_is_there(
     manager: Client,
 ) -> None:

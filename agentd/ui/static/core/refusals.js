@@ -1,0 +1,31 @@
+/** The daemon's refusal of a value, for a person: which field it is about, and what is expected there. */
+
+const TYPES = /** @type {Record<string, string>} */ ({
+  int: "a whole number", float: "a number", str: "a text", bool: "true or false", array: "a list", object: "names with values",
+});
+const LIMITS = /** @type {Record<string, string>} */ ({ ">=": "at least", "<=": "at most", ">": "above", "<": "below" });
+
+/**
+ * Take the details of a refusal apart.
+ * @param {string} details such as "Expected `int` >= 0 - at `$.limits.parallel`"
+ * @returns {{ place: string, what: string }} such as `limits.parallel`, or nothing where none is named, and
+ *   "expected a whole number of at least 0"
+ */
+export function readRefusal(details) {
+  const found = /^([^]*) - at `(?:key` in `)?\$\.([^`]*)`([^`]*)$/.exec(details);
+  if (!found) return { place: "", what: details };
+  const [, said = "", place = "", more = ""] = found;
+  return { place, what: explain(said) + more };
+}
+
+/** @param {string} said */
+function explain(said) {
+  const found = /^Expected `(\w+)(?: \| null)?`(?: (of length )?([<>]=?) (-?[\d.]+))?(?:, got `[^`]*`)?$/.exec(said);
+  const [, type = "", isLength, sign = "", bound = ""] = found ?? [];
+  const kind = TYPES[type];
+  if (!kind) return said;
+  if (!sign) return `expected ${kind}`;
+  const limit = `${LIMITS[sign]} ${Number(bound)}`;
+  if (isLength) return `expected ${kind} of ${limit} ${type === "str" ? "characters" : "entries"}`;
+  return `expected ${kind} ${sign.endsWith("=") ? "of " : ""}${limit}`;
+}

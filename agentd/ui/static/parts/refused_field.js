@@ -1,0 +1,81 @@
+/** The field of a form whose value was refused: its label in the message, and the message beside it. */
+
+import { ApiError } from "../core/api.js";
+import { readRefusal } from "../core/refusals.js";
+
+/** @typedef {HTMLInputElement | HTMLSelectElement | HTMLTextAreaElement} Control */
+
+/**
+ * Find the field that an error is about, and name it in the error by its label.
+ * @param {HTMLFormElement} form whose controls are named as the body's members, such as `limits.day`
+ * @param {unknown} error
+ * @returns {{ error: ApiError, control: Control } | { error: unknown, control?: undefined }} the error as it was where it is
+ *   about no field of the form
+ */
+export function findRefusedField(form, error) {
+  if (!(error instanceof ApiError)) return { error };
+  if (error.code === "input") {
+    const control = findLabelled(form, error.message.split(": ")[0] ?? "");
+    return control ? { error, control } : { error };
+  }
+  if (error.status !== 400) return { error };
+  const { place, what } = readRefusal(error.details);
+  // What a group of members checks by itself begins with the name of the member.
+  const [, member, about = ""] = /^(\w+): ([^]*)$/.exec(what) ?? [];
+  const inner = place && member ? controlOf(form, `${place}.${member}`) : undefined;
+  const control = inner ?? nearestControl(form, place);
+  if (!control) return { error };
+  return { error: new ApiError(error.status, error.code, `${labelOf(control)}: ${inner ? about : what}`), control };
+}
+
+/**
+ * Lead to a field and tell what is wrong with it; the form cannot be sent again before it is changed.
+ * @param {HTMLFormElement} form
+ * @param {Control} control
+ * @param {string} message
+ */
+export function showRefusedField(form, control, message) {
+  if (control.type === "hidden") return control.closest("fieldset")?.scrollIntoView({ block: "nearest" });
+  control.setCustomValidity(message);
+  form.addEventListener("input", () => control.setCustomValidity(""), { once: true });
+  control.reportValidity();
+}
+
+/**
+ * @param {HTMLFormElement} form
+ * @param {string} name
+ */
+function controlOf(form, name) {
+  const found = form.elements.namedItem(name);
+  return found && "setCustomValidity" in found ? /** @type {Control} */ (found) : undefined;
+}
+
+/**
+ * The control of a path such as `ways[0].channel`, or of the part of the body that it is in.
+ * @param {HTMLFormElement} form
+ * @param {string} place
+ */
+function nearestControl(form, place) {
+  const steps = place.replace(/\[.*/, "").split(".");
+  for (let count = steps.length; count; count--) {
+    const found = controlOf(form, steps.slice(0, count).join("."));
+    if (found) return found;
+  }
+  return undefined;
+}
+
+/**
+ * @param {HTMLFormElement} form
+ * @param {string} label that one of the fields has; in an editor of rows several have it
+ */
+function findLabelled(form, label) {
+  const found = /** @type {Control[]} */ ([...form.elements].filter((one) => "labels" in one)).filter((one) => labelOf(one) === label);
+  return found.length === 1 ? found[0] : undefined;
+}
+
+/** @param {Control} control */
+function labelOf(control) {
+  const labels = control.type === "hidden" ? control.closest("fieldset") : control.labels?.[0];
+  const shown = labels?.querySelector("legend, span, small");
+  return shown?.firstChild?.textContent ?? control.name;
+}
