@@ -23,7 +23,7 @@ function explain(said) {
   const found = /^Expected `(\w+)(?: \| null)?`(?: (of length )?([<>]=?) (-?[\d.]+))?(?:, got `[^`]*`)?$/.exec(said);
   const [, type = "", isLength, sign = "", bound = ""] = found ?? [];
   const kind = TYPES[type];
-  if (!kind) return said;
+  if (!kind) return said.replace(/^Expected /, "expected ");
   if (!sign) return `expected ${kind}`;
   const limit = `${LIMITS[sign]} ${Number(bound)}`;
   if (isLength) return `expected ${kind} of ${limit} ${type === "str" ? "characters" : "entries"}`;

@@ -20,9 +20,9 @@ export function findRefusedField(form, error) {
   }
   if (error.status !== 400) return { error };
   const { place, what } = readRefusal(error.details);
-  // What a group of members checks by itself begins with the name of the member.
-  const [, member, about = ""] = /^(\w+): ([^]*)$/.exec(what) ?? [];
-  const inner = place && member ? controlOf(form, `${place}.${member}`) : undefined;
+  // What a file or a group of members checks by itself begins with the name of the member.
+  const [, member = "", about = ""] = /^([\w.]+): ([^]*)$/.exec(error.details ? what : error.message) ?? [];
+  const inner = controlOf(form, place ? `${place}.${member}` : member);
   const control = inner ?? nearestControl(form, place);
   if (!control) return { error };
   return { error: new ApiError(error.status, error.code, `${labelOf(control)}: ${inner ? about : what}`), control };
