@@ -77,24 +77,32 @@ async def read_balance(source: BalanceSource, url: str, ask: Ask, today: str) ->
 
     Raises as ``ask`` does, and ``Unavailable`` for an answer that tells none.
     """
-    match source:
-        case "openrouter":
-            found = await _read_openrouter(ask)
-        case "deepseek":
-            found = await _read_deepseek(ask)
-        case "siliconflow":
-            found = await _read_siliconflow(url, ask)
-        case "moonshot":
-            found = await _read_moonshot(url, ask)
-        case "novita":
-            found = await _read_novita(ask)
-        case "new-api":
-            found = await _read_new_api(ask, today)
-        case _:
-            raise Unavailable(f"nobody tells a balance for {source}")
-    if not (found.amount.is_finite() and abs(found.amount) <= _MAX_AMOUNT):
+    try:
+        found = await _read_from(source, url, ask, today)
+        is_amount = found.amount.is_finite() and abs(found.amount) <= _MAX_AMOUNT
+    except ArithmeticError:  # NaN and Infinity are valid decimals, but not to calculate with
+        is_amount = False
+    if not is_amount:
         raise Unavailable("the balance that it tells is not an amount")
     return found
+
+
+async def _read_from(source: BalanceSource, url: str, ask: Ask, today: str) -> Balance:
+    match source:
+        case "openrouter":
+            return await _read_openrouter(ask)
+        case "deepseek":
+            return await _read_deepseek(ask)
+        case "siliconflow":
+            return await _read_siliconflow(url, ask)
+        case "moonshot":
+            return await _read_moonshot(url, ask)
+        case "novita":
+            return await _read_novita(ask)
+        case "new-api":
+            return await _read_new_api(ask, today)
+        case _:
+            raise Unavailable(f"nobody tells a balance for {source}")
 
 
 class _OpenRouterCredits(Struct):

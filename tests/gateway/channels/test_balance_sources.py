@@ -125,6 +125,22 @@ def test_what_is_no_balance_is_refused(answer: Any) -> None:
         read("moonshot", {"/v1/users/me/balance": answer})
 
 
+@pytest.mark.parametrize("amount", ["NaN", "sNaN", "Infinity", "-Infinity", "1e999999999"])
+@pytest.mark.parametrize("source", ["openrouter", "deepseek", "novita", "new-api"])
+def test_amounts_that_nothing_can_be_calculated_with_are_refused(
+    source: BalanceSource, amount: str
+) -> None:
+    answers = {
+        CREDITS: {"data": {"total_credits": amount, "total_usage": -1}},
+        "/user/balance": {"balance_infos": [{"currency": "USD", "total_balance": amount}]},
+        "/openapi/v1/billing/balance/detail": {"availableBalance": amount},
+        SUBSCRIPTION: {"hard_limit_usd": 1},
+        USAGE: {"total_usage": amount},
+    }
+    with pytest.raises(Unavailable, match="not an amount"):
+        read(source, answers)
+
+
 def test_the_amount_to_warn_of_is_an_amount() -> None:
     for wrong in ("-1", "NaN", "Infinity", "1000000001"):
         with pytest.raises(ValueError, match="low: expected an amount"):

@@ -90,6 +90,7 @@ def test_each_key_is_asked_with_the_channels_headers(supplier: Supplier) -> None
         ((302, b""), "HTTP 302"),
         ((500, KEYS["key"].encode()), "HTTP 500"),
         (b"<html>", "tells no balance"),
+        (tell(float("nan")), "is not an amount"),
         (b"1" * (300 * 1024), "too long"),
     ],
 )
