@@ -6,7 +6,7 @@ lines that were appended meanwhile are added and the file is replaced. Corrupt l
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TypeAlias
 
 from agentd.gateway.ledger.day_file import decode_record, iter_lines
@@ -37,18 +37,14 @@ class DayRepricing:
 
     def prepare(self, size: int | None, *, dry_run: bool) -> None:
         """Rewrite the lines up to byte ``size``; with ``dry_run`` only compute the difference."""
-        with translate_os_errors(self._path, "rewrite"):
+        with self._rewriting():
             if not os.path.exists(self._path):  # requests of that day were deleted
                 return
-            lines = self._rewrite_lines(size)
             if dry_run:
-                for _ in lines:
+                for _ in self._rewrite_lines(size):
                     pass
                 return
-            with open(os.open(self._temporary, _WRITE_FLAGS, 0o600), "wb") as file:
-                file.writelines(lines)
-                file.flush()
-                os.fsync(file.fileno())
+            self._write_temporary(_WRITE_FLAGS, size)
             if not self.difference.changed:
                 os.unlink(self._temporary)
 
@@ -57,19 +53,28 @@ class DayRepricing:
 
         ``forget`` closes the old file. Nothing may be appended meanwhile.
         """
+        with self._rewriting():
+            self._write_temporary(_APPEND_FLAGS, None)
+            os.rename(self._temporary, self._path)
+            forget()
+            sync_folder(self._folder)
+
+    @contextmanager
+    def _rewriting(self) -> Iterator[None]:
+        """Leave no temporary file after an error: on a full disk it would take what is left."""
         with translate_os_errors(self._path, "rewrite"):
             try:
-                with open(os.open(self._temporary, _APPEND_FLAGS), "wb") as file:
-                    file.writelines(self._rewrite_lines(None))
-                    file.flush()
-                    os.fsync(file.fileno())
-                os.rename(self._temporary, self._path)
+                yield
             except BaseException:
                 with suppress(OSError):
                     os.unlink(self._temporary)
                 raise
-            forget()
-            sync_folder(self._folder)
+
+    def _write_temporary(self, flags: int, upto: int | None) -> None:
+        with open(os.open(self._temporary, flags, 0o600), "wb") as file:
+            file.writelines(self._rewrite_lines(upto))
+            file.flush()
+            os.fsync(file.fileno())
 
     def _rewrite_lines(self, upto: int | None) -> Iterator[bytes]:
         for line in iter_lines(self._path, self._offset, upto):

@@ -859,15 +859,16 @@ async def test_a_crash_or_a_full_disk_while_repricing_leaves_the_old_day(
     def raise_disk_full(*_):
         raise OSError(errno.ENOSPC, "")
 
-    with monkeypatch.context() as patch:
-        patch.setattr(reprice.os, "rename", raise_disk_full)
-        with pytest.raises(Unavailable, match="disk full"):
-            await ledger.reprice(DAY, DAY, get_new_prices)
-    assert get_path(layout).read_bytes() == before
+    left = Path(layout.ledger, ".tmp-2026-01-01")
+    for failing in ("fsync", "rename"):
+        with monkeypatch.context() as patch:
+            patch.setattr(reprice.os, failing, raise_disk_full)
+            with pytest.raises(Unavailable, match="disk full"):
+                await ledger.reprice(DAY, DAY, get_new_prices)
+        assert get_path(layout).read_bytes() == before
+        assert not left.exists()
     await ledger.add_record(build_record(2))
     await ledger.close()
-    left = Path(layout.ledger, ".tmp-2026-01-01")
-    assert not left.exists()
     left.write_bytes(b"half")  # as a crash leaves it
     ledger, sums = await reopen(layout, clock)
     assert not left.exists()
