@@ -248,13 +248,13 @@ class AlertMonitor:
     def _observe_balances(self) -> None:
         """Raise alerts for balances that are low, and end those of balances that are not.
 
-        While a balance cannot be read, what was said of it holds.
+        While a balance cannot be read, or was not yet with other keys, what was said of it holds.
         """
         for channel, balance in self._gateway.iter_balances():
             topic = AlertTopic("balance_low", channel.name)
             if low := balance.list_low(channel.balance.low):
                 self._alerts.begin(topic, _describe_balance(channel, low))
-            elif self._alerts.firing.get(topic) and all(not one.error for one in balance.keys):
+            elif self._alerts.firing.get(topic) and balance.is_read:
                 text = f'The balance of the channel "{channel.name}" is no longer low.'
                 self._alerts.end(topic, text)
         for one in self._alerts.firing:

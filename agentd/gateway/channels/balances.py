@@ -49,6 +49,11 @@ class ChannelBalance(Struct, frozen=True):
     keys: tuple[KeyBalance, ...]
     """One for each key, since each may be of another account."""
 
+    @property
+    def is_read(self) -> bool:
+        """True if the last reading told the balance of every key."""
+        return all(one.amount is not None and not one.error for one in self.keys)
+
     def list_low(self, low: Decimal | None) -> list[KeyBalance]:
         """Return those of which less than ``low`` is left."""
         if low is None:

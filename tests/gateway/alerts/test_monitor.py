@@ -186,6 +186,9 @@ async def test_a_low_balance_is_told_once_until_it_is_read_to_be_higher() -> Non
     gateway.balances = []  # as after a restart: not read yet
     monitor.poll()
     read("8", "8", error="HTTP 500")
+    unread = tuple(KeyBalance(field=field) for field in channel.key_fields)
+    gateway.balances = [(channel, ChannelBalance(channel, "deepseek", unread))]  # its keys are new
+    monitor.poll()
     assert len(alerts.alerts) == 1
     read("8", "8")
     assert [one.state for one in alerts.alerts] == ["firing", "resolved"]
