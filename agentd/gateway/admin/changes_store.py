@@ -166,7 +166,7 @@ class ChangeJournal:
         )
         if found is None or not found.data:
             raise Conflict(
-                f"ChangeRecord {number} cannot be undone",
+                f"Change {number} cannot be undone",
                 f"Only the last {MAX_UNDO} of {UNDO_DAYS} days can be, and only those of what is"
                 " written in files.",
             )
@@ -175,7 +175,7 @@ class ChangeJournal:
             return _kept.decode(content)
         except (ValueError, msgspec.DecodeError) as error:
             raise Conflict(
-                f"ChangeRecord {number} cannot be undone",
+                f"Change {number} cannot be undone",
                 "What it could be undone by is damaged, or of another proxy/seed.",
             ) from error
 
