@@ -1,7 +1,9 @@
 """Masking of large bodies in threads, so that one caller does not block others."""
 
 import asyncio
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from functools import partial
 
 from agentd.gateway.relay.request import GatewayRequest
@@ -28,7 +30,8 @@ class _KeySlot:
 class MaskingThreads:
     """Separate threads for masking: disk work does not queue behind hostile texts.
 
-    Each key has one body at a time in them, so that no key occupies them all.
+    Each key has one body at a time in them, so that no key occupies them all, however many of its
+    callers disconnect: nothing ends a scan that has begun.
     """
 
     def __init__(self) -> None:
@@ -49,16 +52,29 @@ class MaskingThreads:
                 return masker.mask(body, dialect, key_id, most=ON_LOOP_BYTES)
             except MaskingUnfinished as unfinished:
                 begun = unfinished
-        rest = partial(masker.mask, body, dialect, key_id, begun=begun)
+        return await self._run(key_id, partial(masker.mask, body, dialect, key_id, begun=begun))
+
+    async def _run(self, key_id: str, scan: Callable[[], MaskedRequest]) -> MaskedRequest:
+        """Run a scan in the slot of a key, which is free again once the thread is done with it."""
         slot = self._slots.setdefault(key_id, _KeySlot())
         slot.users += 1
+        with ExitStack() as leaving:
+            leaving.callback(self._leave, key_id, slot)
+            await slot.lock.acquire()
+            leaving.callback(slot.lock.release)
+            work = self._threads.submit(scan)
+            scanned, leave = asyncio.wrap_future(work), leaving.pop_all().close
+            scanned.add_done_callback(lambda _: leave())
         try:
-            async with slot.lock:
-                return await asyncio.get_running_loop().run_in_executor(self._threads, rest)
-        finally:
-            slot.users -= 1
-            if not slot.users:
-                del self._slots[key_id]
+            return await asyncio.shield(scanned)
+        except asyncio.CancelledError:
+            work.cancel()  # which only a scan heeds that has not begun
+            raise
+
+    def _leave(self, key_id: str, slot: _KeySlot) -> None:
+        slot.users -= 1
+        if not slot.users:
+            del self._slots[key_id]
 
     def close(self) -> None:
         """Start nothing more; running scans finish by themselves."""

@@ -78,7 +78,7 @@ async def test_only_the_last_changes_can_be_undone(
     for name in "abc":
         await append_change(journal, name)
     assert b"secret" in bytes((await journal.get_undo(2)).after)
-    with pytest.raises(Conflict, match="^Change 1 cannot be undone"):
+    with pytest.raises(Conflict, match=r"^Change 1 cannot be undone"):
         await journal.get_undo(1)
     assert sorted(os.listdir(Path(layout.get_undo_path(1)).parent)) == ["2.enc", "3.enc"]
 

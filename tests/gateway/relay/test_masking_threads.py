@@ -97,6 +97,29 @@ def test_a_key_has_one_body_at_a_time_however_many_of_its_requests_come_between(
     asyncio.run(main())
 
 
+def test_a_key_has_one_body_at_a_time_even_if_its_callers_disconnect() -> None:
+    async def main() -> None:
+        hiding, threads = HeldMasker(), MaskingThreads()
+        one, other = _build_request("one", LARGE), _build_request("other", LARGE)
+        left = asyncio.ensure_future(threads.mask(hiding, one))
+        assert await asyncio.to_thread(hiding.begun.acquire, timeout=60)
+        waiting = [asyncio.ensure_future(threads.mask(hiding, one)) for _ in range(3)]
+        await asyncio.sleep(0)
+        for task in (left, waiting[0]):
+            task.cancel()
+        await asyncio.wait([left, waiting[0]])
+        last = asyncio.ensure_future(threads.mask(hiding, other))
+        assert await asyncio.to_thread(hiding.begun.acquire, timeout=60)
+        assert hiding.off_the_loop == [one.key.id, other.key.id]
+        hiding.may_go_on.set()
+        await asyncio.gather(*waiting[1:], last)
+        assert hiding.off_the_loop == [one.key.id, other.key.id, one.key.id, one.key.id]
+        assert not threads._slots
+        threads.close()
+
+    asyncio.run(main())
+
+
 def test_patterns_are_compiled_off_the_loop_and_once_for_many_requests(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
