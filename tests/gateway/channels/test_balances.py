@@ -87,6 +87,8 @@ def test_each_key_is_asked_with_the_channels_headers(supplier: Supplier) -> None
     [
         ((401, {"error": KEYS["key"]}), "does not accept its key"),
         ((404, b"nothing"), "is the source right?"),
+        ((405, b""), "is the source right?"),
+        ((501, b""), "is the source right?"),
         ((302, b""), "HTTP 302"),
         ((500, KEYS["key"].encode()), "HTTP 500"),
         (b"<html>", "tells no balance"),
@@ -171,6 +173,7 @@ def test_balances_are_read_at_intervals_and_at_once_for_another_key(supplier: Su
             assert list(service.iter_known()) == []
             for _ in range(2):
                 await service.read_due()
+                service.on_channels_changed()
             assert len(supplier.others) == 1
             clock.move(balances.INTERVAL)
             supplier.documents[PATH] = tell(4)
@@ -194,6 +197,47 @@ def test_balances_are_read_at_intervals_and_at_once_for_another_key(supplier: Su
             channels.clear()
             service.on_channels_changed()
             assert service.get(other).keys[0].amount is None  # type: ignore[union-attr]
+
+    asyncio.run(run())
+
+
+def test_a_running_service_reads_a_new_channel_before_its_interval_is_over(
+    supplier: Supplier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def run() -> None:
+        monkeypatch.setattr(balances, "DELAY", 0.0)
+        channels = {"deep": build_channel(supplier)}
+        asked: asyncio.Queue[str] = asyncio.Queue()
+        async with connect() as reach:
+
+            async def note(channel: Channel, field: str) -> tuple[HttpUpstream, str]:
+                asked.put_nowait(channel.name)
+                return await reach(channel, field)
+
+            service = BalanceService(note, lambda: channels, FrozenClock())
+            running = asyncio.create_task(service.run())
+            assert await asyncio.wait_for(asked.get(), 60) == "deep"
+            channels["other"] = build_channel(supplier, name="other")
+            service.on_channels_changed()
+            assert await asyncio.wait_for(asked.get(), 60) == "other"
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+    asyncio.run(run())
+
+
+def test_the_usage_at_another_gateway_is_asked_of_days_around_today(supplier: Supplier) -> None:
+    billing = "/v1/dashboard/billing"
+    supplier.documents = {
+        f"{billing}/subscription": {"hard_limit_usd": 20},
+        f"{billing}/usage": {"total_usage": 150},
+    }
+
+    async def run() -> None:
+        channel = build_channel(supplier, balance=BalanceReading(source="new-api"))
+        async with connect() as reach:
+            (one,) = (await read_channel_balance(reach, channel, FrozenClock())).keys
+        assert (one.amount, one.error) == (Decimal("18.5"), "")
 
     asyncio.run(run())
 
