@@ -20,6 +20,9 @@ MAX_TOKENS = 10**12
 MAX_USD_PER_MILLION = 10**6
 """The highest price of a million tokens."""
 
+MAX_DECIMALS = 50
+"""The most decimals of a price: exact sums have the digits of all that is added up."""
+
 _EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)
 """Sums and products of finite decimals never need to be rounded."""
 
@@ -85,12 +88,14 @@ class Rates(Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         for name, rate in structs.asdict(self).items():
-            if isinstance(rate, Decimal) and not (
-                rate.is_finite() and 0 <= rate <= MAX_USD_PER_MILLION
-            ):
+            if not isinstance(rate, Decimal):
+                continue
+            if not (rate.is_finite() and 0 <= rate <= MAX_USD_PER_MILLION):
                 raise ValueError(
                     f"{name}: {rate} is not a price; expected 0 to {MAX_USD_PER_MILLION} USD"
                 )
+            if count_decimals(rate) > MAX_DECIMALS:
+                raise ValueError(f"{name}: {rate} has more than {MAX_DECIMALS} decimals")
 
     def get_rate(self, bucket: str) -> tuple[Decimal, bool]:
         """Return the rate of a ``Usage`` field, and whether another rate had to stand in for it."""

@@ -261,6 +261,12 @@ def test_what_is_no_price_is_refused(rate):
         build_prices(cache_read=rate)
 
 
+def test_a_price_has_no_more_decimals_than_exact_sums_can_have():
+    assert compute_cost(Usage(input=10), build_prices(input="1e-50")) == Decimal("1e-55")
+    with pytest.raises(ValueError, match="cache_read: 1E-51 has more than 50 decimals"):
+        build_prices(cache_read="1e-51")
+
+
 def test_two_tiers_of_one_size_are_refused():
     tier = Tier(tokens=5, input=Decimal(1), output=Decimal(1))
     with pytest.raises(ValueError, match="two tiers begin above 5"):
