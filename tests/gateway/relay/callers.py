@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -18,6 +18,10 @@ from tests.gateway.conftest import PRICES, GatewaySetup
 from tests.gateway.relay.raw_supplier import RawSupplier
 from tests.supplier.supplier import Supplier
 from tests.support.daemon import PATIENCE, Serving, check_defences, until
+
+if TYPE_CHECKING:  # they take seconds to import, and not all tests use them
+    import openai
+    from google import genai
 
 DIALECTS: tuple[ChannelDialect, ...] = ("openai-chat", "openai-responses", "anthropic", "gemini")
 CHANNELS: dict[ChannelDialect, str] = {
@@ -242,6 +246,20 @@ class RunningGateway:
     def add_caller(self, **fields: Any) -> Caller:
         """Add an access key, and return a caller with it."""
         return Caller(self.daemon.port, self.setup.add_key(**fields))
+
+    def open_openai_client(self, key: str) -> "openai.OpenAI":
+        """Open OpenAI's client, which tries once."""
+        import openai
+
+        base = f"{self.daemon.url}/v1"
+        return openai.OpenAI(base_url=base, api_key=key, max_retries=0, timeout=60)
+
+    def open_google_client(self, key: str) -> "genai.Client":
+        """Open Google's client, which tries once."""
+        from google import genai
+
+        options = genai.types.HttpOptions(base_url=self.daemon.url, timeout=60_000)
+        return genai.Client(api_key=key, http_options=options)
 
     def wait_for_record(self, result: CallResult) -> RequestRecord:
         """Return the record of a call."""

@@ -46,9 +46,7 @@ def caller(gateway: RunningGateway) -> Caller:
 
 @pytest.fixture
 def client(gateway: RunningGateway, caller: Caller) -> Iterator[openai.OpenAI]:
-    """OpenAI's client, which tries once."""
-    base = f"{gateway.daemon.url}/v1"
-    with openai.OpenAI(api_key=caller.key, base_url=base, max_retries=0) as made:
+    with gateway.open_openai_client(caller.key) as made:
         yield made
 
 

@@ -59,17 +59,13 @@ def caller(gateway: RunningGateway) -> Caller:
 
 @pytest.fixture
 def openai_client(gateway: RunningGateway, caller: Caller) -> Iterator[openai.OpenAI]:
-    """OpenAI's client, which tries once."""
-    base = f"{gateway.daemon.url}/v1"
-    with openai.OpenAI(api_key=caller.key, base_url=base, max_retries=0) as made:
+    with gateway.open_openai_client(caller.key) as made:
         yield made
 
 
 @pytest.fixture
 def google_client(gateway: RunningGateway, caller: Caller) -> Iterator[genai.Client]:
-    """Google's client."""
-    options = types.HttpOptions(base_url=gateway.daemon.url, timeout=60_000)
-    with genai.Client(api_key=caller.key, http_options=options) as made:
+    with gateway.open_google_client(caller.key) as made:
         yield made
 
 
@@ -235,9 +231,8 @@ def test_a_request_of_google_for_another_model_than_its_url_is_refused(
 
 def test_a_spent_key_embeds_nothing(gateway: RunningGateway) -> None:
     caller = gateway.add_caller(limits={"total": "0.00000001"})
-    base = f"{gateway.daemon.url}/v1"
     with (
-        openai.OpenAI(api_key=caller.key, base_url=base, max_retries=0) as client,
+        gateway.open_openai_client(caller.key) as client,
         pytest.raises(openai.APIStatusError) as caught,
     ):
         client.embeddings.create(model="by-google", input=TEXTS)

@@ -48,9 +48,7 @@ def _anew(gateway: RunningGateway) -> None:
 
 @pytest.fixture
 def client(gateway: RunningGateway) -> Iterator[genai.Client]:
-    """Google's client for Python, which tries once."""
-    options = types.HttpOptions(base_url=gateway.daemon.url, timeout=60_000)
-    with genai.Client(api_key=gateway.add_caller().key, http_options=options) as made:
+    with gateway.open_google_client(gateway.add_caller().key) as made:
         yield made
 
 

@@ -120,9 +120,7 @@ def test_openais_parsed_message_goes_back(
     said: list[Any] = [{"role": "user", "content": "Look around"}]
     gateway.supplier.script(CALLED, Say("It holds etc."))
     key = gateway.add_caller().key
-    with openai.OpenAI(
-        base_url=f"{gateway.daemon.url}/v1", api_key=key, max_retries=0, timeout=60
-    ) as client:
+    with gateway.open_openai_client(key) as client:
         if streamed:
             with client.chat.completions.stream(model=model, messages=said, tools=[tool]) as stream:
                 reply = stream.get_final_completion()
@@ -143,7 +141,7 @@ def test_an_openai_client_is_reported_to_send_the_whole_conversation(
 ) -> None:
     key, asked = gateway.add_caller().key, len(gateway.supplier.requests)
     with (
-        openai.OpenAI(base_url=f"{gateway.daemon.url}/v1", api_key=key, max_retries=0) as client,
+        gateway.open_openai_client(key) as client,
         pytest.raises(openai.BadRequestError, match="send the whole conversation") as caught,
     ):
         client.responses.create(model=model, input="Go on", previous_response_id="resp_1")
@@ -182,9 +180,7 @@ def test_openais_custom_tool_is_called_with_text(
     gateway.supplier.script(Call("run", code if own else {"input": code}), Say("It ran."))
     said: list[Any] = [{"role": "user", "content": "Go on"}]
     key = gateway.add_caller().key
-    with openai.OpenAI(
-        base_url=f"{gateway.daemon.url}/v1", api_key=key, max_retries=0, timeout=60
-    ) as client:
+    with gateway.open_openai_client(key) as client:
         choice: Any = {"type": "custom", "custom": {"name": "run"}}
         asked: Any = {"model": model, "messages": said, "tools": [tool], "tool_choice": choice}
         if streamed:
@@ -214,9 +210,7 @@ def test_openais_parsed_response_goes_back(gateway: RunningGateway, model: str) 
     said: list[Any] = [{"role": "user", "content": "Look around"}]
     gateway.supplier.script(CALLED, Say("It holds etc."))
     key = gateway.add_caller().key
-    with openai.OpenAI(
-        base_url=f"{gateway.daemon.url}/v1", api_key=key, max_retries=0, timeout=60
-    ) as client:
+    with gateway.open_openai_client(key) as client:
         reply = client.responses.parse(model=model, input=said, tools=[tool])
         (call,) = [item for item in reply.output if item.type == "function_call"]
         received = {
