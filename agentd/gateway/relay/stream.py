@@ -191,6 +191,8 @@ class RelayedStream:
         await self._close_unfinished()
 
     async def _close_unfinished(self) -> None:
+        if self._accounting.is_closed:  # its key was revoked while it was drained
+            return
         self._accounting.set_usage(
             self._adapter.usage, final=isinstance(self._adapter.end, ReplyFinished)
         )

@@ -14,6 +14,7 @@ from msgspec import structs
 
 from agentd.core.clock import format_iso
 from agentd.gateway.keys.file import AccessKeyFile
+from agentd.gateway.ledger.bodies import BodyStore
 from agentd.gateway.ledger.record import RequestRecord
 from agentd.llm.endpoint import ChannelDialect
 from agentd.storage.watched_file import SAME_STAMP_SECONDS
@@ -187,6 +188,22 @@ def test_what_is_drained_for_a_caller_who_left_is_ended_too(
     get_last_request(gateway).gone.result(60)
     wait_for_revoked_record(gateway, caller, status=200 if after else 499)
     assert until(lambda: count_tasks(gateway, "_drain") == 0)
+
+
+def test_the_bodies_of_what_was_drained_for_it_are_kept_once(
+    gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept: list[str] = []
+    monkeypatch.setattr(BodyStore, "store", lambda _, id_, *more: kept.append(id_))
+    caller, stall = gateway.add_caller(keep_bodies=True), stall_next_answer(gateway, "openai-chat")
+    with caller.begin_call("openai-chat", "patient-chat") as line:
+        stall.reached.result(60)
+        wait_for_bytes(line, b'"one')
+    until(lambda: count_tasks(gateway, "_drain"))
+    delete_key(gateway, gateway.setup.keys[-1])
+    entry = wait_for_revoked_record(gateway, caller, status=200)
+    until(lambda: not count_tasks(gateway, "_drain"))
+    assert kept == [entry.id]
 
 
 @pytest.mark.parametrize(
