@@ -54,8 +54,7 @@ from agentd.gateway.secrets.masker import SecretMasker
 from agentd.gateway.secrets.rule_file import load_seed, watch_rules
 from agentd.gateway.secrets.rules import SHORTEST, ExactSecret, SecretRules
 from agentd.gateway.service_log.store import ServiceLog
-from agentd.gateway.settings.model import GatewaySettings
-from agentd.gateway.settings.store import load as load_settings
+from agentd.gateway.settings.store import watch_settings
 from agentd.gateway.tracing.service import TracingService
 from agentd.gateway.updates import (
     CheckStepUpdate,
@@ -121,13 +120,7 @@ class ModelGateway:
         self._layout, self._clock, self._bus, self._settled = layout, clock, bus, settled
         self._models = models
         self._named: tuple[Models | None, Mapping[str, GatewayModel]] = (None, {})
-        usual = GatewaySettings()
-        self.settings = WatchedFile(
-            layout.gateway_settings,
-            partial(load_settings, layout),
-            usual,
-            self._on_settings_changed,
-        )
+        self.settings = watch_settings(layout, self._on_settings_changed)
         self.channels = watch_channels(layout, self._on_channels_changed)
         self.budgets = watch_budgets(layout, self._on_budgets_changed)
         self.rules = watch_rules(layout, environ, self._on_rules_changed)
@@ -139,7 +132,7 @@ class ModelGateway:
         add_record = (self.counters.add_record, self.call_times.add_record, self._updates.add)
         self.ledger.on_recorded += add_record
         self.bodies = BodyStore(layout, partial(self.log.add, "warning", "bodies"))
-        self.meters = KeyMeters(usual.zone, clock, bus.publish)
+        self.meters = KeyMeters(self.settings.current.zone, clock, bus.publish)
         self.model_spend = ModelSpendCounter(self.meters, self.ledger)
         self.incidents = ServiceLogWriter(self.log, clock.monotonic)
         self._tasks = BackgroundTasks()

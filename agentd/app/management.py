@@ -84,7 +84,7 @@ class ManagementApi:
         self._alerts = alerts
         self._journal = journal
         self._secret = secret
-        self._stored_channels = ChannelRepository(layout, file=gateway.channels)
+        self._stored_channels = ChannelRepository(layout, gateway.channels)
         self._stored_models = GatewayModelRepository(layout, written.models)
         self.imports = self._build_imports()
         """Imports of many entries at once."""
@@ -115,7 +115,7 @@ class ManagementApi:
         keys, management_keys = self._build_key_endpoints()
         rules = self._build_rules()
         targets, budgets = self._build_alert_targets(), self._build_budgets()
-        store = GatewaySettingsRepository(layout, file=gateway.settings)
+        store = GatewaySettingsRepository(layout, gateway.settings)
         settings = GatewaySettingsEndpoints(store, journal)
         daemon = DaemonSettingsEndpoints(self._written.settings, journal, self._written.get_view)
         batches = self._build_batches(channels, models, keys)

@@ -74,21 +74,15 @@ def open_entries(layout: Layout) -> NamedEntries[Channel]:
 
 
 class ChannelRepository(WatchedEntries[Channel]):
-    """The channels as they are now, and how they are changed.
+    """The channels as they are now, and how they are changed; ``file`` is followed already.
 
-    ``changed`` is called on the loop when they change; ``file`` is ``channels.yml`` where it
-    is followed already. Secrets may be masked in what is written (``masking``). Each change
-    returns what the channel is then, with its secrets.
+    Secrets may be masked in what is written (``masking``). Each change returns what the channel is
+    then, with its secrets.
     """
 
-    def __init__(
-        self,
-        layout: Layout,
-        changed: Callable[[], None] = lambda: None,
-        file: WatchedFile[Mapping[str, Channel]] | None = None,
-    ) -> None:
-        self.file = file or watch_channels(layout, changed)
-        super().__init__(open_entries(layout), self.file)
+    def __init__(self, layout: Layout, file: WatchedFile[Mapping[str, Channel]]) -> None:
+        super().__init__(open_entries(layout), file)
+        self.file = file
 
     @property
     def current(self) -> Mapping[str, Channel]:

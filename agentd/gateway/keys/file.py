@@ -20,7 +20,7 @@ from msgspec import NODEFAULT, Struct, structs
 
 from agentd.auth.key_renewals import RenewalFile
 from agentd.auth.revoked_keys import RevokedKey, RevokedKeys
-from agentd.core.clock import Clock, SystemClock, Timestamp
+from agentd.core.clock import SystemClock, Timestamp
 from agentd.core.errors import AgentdError, ConfigError, ConfigProblem, Conflict, NotFound
 from agentd.gateway.keys.entries import AccessKeyEntries
 from agentd.gateway.keys.model import AccessKey, PendingReissue, casefold_name
@@ -36,8 +36,6 @@ LIMIT = 16 * 1024 * 1024
 """The largest file, in bytes: some 50,000 keys."""
 
 _LIST = "keys"
-
-_CLOCK = SystemClock()
 
 _HEADER = """\
 # The access keys of agentd's model gateway: salted hashes only. Deleting or disabling an entry
@@ -95,14 +93,14 @@ class AccessKeyFile:
     be edited.
     """
 
-    def __init__(self, layout: Layout, clock: Clock = _CLOCK) -> None:
+    def __init__(self, layout: Layout) -> None:
         self.path = layout.access_keys
         self.revoked_path = layout.access_keys_revoked
         """The file of revoked keys."""
         self._revoked_keys = RevokedKeys(self.revoked_path)
         self._renewals = RenewalFile(layout.access_keys_renewals, PendingReissue)
         self._renewing = False
-        self._clock = clock
+        self._clock = SystemClock()
         self._lock = layout.access_keys_lock
         self._entries = AccessKeyEntries(self.path, layout.access_keys_cache)
         self._last: tuple[bytes, _Content] | None = None

@@ -45,23 +45,18 @@ class StoredExchange(Struct, frozen=True, omit_defaults=True):
 
 
 class BodyStore:
-    """Stores bodies in the background, up to ``limit`` bytes in total and ``most`` of each.
+    """Stores bodies in the background.
 
     ``on_dropped`` is called with a sentence about dropped bodies, on another thread.
     """
 
-    def __init__(
-        self,
-        layout: Layout,
-        on_dropped: Callable[[str], None],
-        *,
-        limit: int = 2**30,
-        most: int = 2**20,
-    ) -> None:
+    def __init__(self, layout: Layout, on_dropped: Callable[[str], None]) -> None:
         self._layout = layout
         self._on_dropped = on_dropped
-        self.limit = limit
-        self.most = most
+        self.limit = 2**30
+        """The most bytes of all together; may be changed ..."""
+        self.most = 2**20
+        """... and so may the most of each."""
         self._thread = ThreadPoolExecutor(1, "bodies")
         self._submitted_bytes = 0
         """Bytes submitted ..."""

@@ -295,10 +295,10 @@ class SecretMasker:
         if len(text) < _SHORT_NAME:
             self._harmless.put(text, True)
 
-    def find_in_sample(self, text: str, key_id: str = "") -> tuple[Finding, ...]:
+    def find_in_sample(self, text: str) -> tuple[Finding, ...]:
         """Return the findings in a text with their positions. Stores nothing."""
         raw = text.encode("utf-8", "surrogatepass")
-        scanner = Scanner(self.detector.get(), self._placeholders, key_id, None)
+        scanner = Scanner(self.detector.get(), self._placeholders, "", None)
         return tuple(
             _build_finding(
                 self._placeholders,

@@ -33,22 +33,17 @@ def load(layout: Layout) -> GatewaySettings:
     return settings
 
 
+def watch_settings(layout: Layout, changed: Callable[[], None]) -> WatchedFile[GatewaySettings]:
+    """Return the file as it is followed; ``changed`` is called on the loop when it changes."""
+    return WatchedFile(layout.gateway_settings, partial(load, layout), GatewaySettings(), changed)
+
+
 class GatewaySettingsRepository:
-    """Reads and changes the settings.
+    """Reads and changes the settings; ``file`` is ``proxy.yml``, followed already."""
 
-    ``changed`` is called on the loop when they change; ``file`` is ``proxy.yml`` where it is
-    followed already.
-    """
-
-    def __init__(
-        self,
-        layout: Layout,
-        changed: Callable[[], None] = lambda: None,
-        file: WatchedFile[GatewaySettings] | None = None,
-    ) -> None:
+    def __init__(self, layout: Layout, file: WatchedFile[GatewaySettings]) -> None:
         self._path = layout.gateway_settings
-        usual = GatewaySettings()
-        self.file = file or WatchedFile(self._path, partial(load, layout), usual, changed)
+        self.file = file
         self._writing = asyncio.Lock()
 
     @property

@@ -13,7 +13,7 @@ from agentd.gateway.admin.changes_store import ChangeJournal
 from agentd.gateway.admin.service import ManagedResource, ManagedSettings
 from agentd.gateway.models.store import GatewayModelRepository
 from agentd.gateway.settings.model import GatewaySettings
-from agentd.gateway.settings.store import GatewaySettingsRepository
+from agentd.gateway.settings.store import GatewaySettingsRepository, watch_settings
 from agentd.models.gateway_model import GatewayModel
 from agentd.models.model import Models
 from agentd.models.store import load
@@ -86,7 +86,7 @@ async def test_undo_of_settings_reads_their_earlier_names_and_values(layout: Lay
     path = Path(layout.gateway_settings)
     path.parent.mkdir(parents=True)
     path.write_text("on_ledger_failure: continue\nmask_secrets: false\ntries: 2\n")
-    settings = GatewaySettingsRepository(layout)
+    settings = GatewaySettingsRepository(layout, watch_settings(layout, lambda: None))
     managed = ManagedSettings[GatewaySettings](
         "settings",
         settings,

@@ -226,14 +226,20 @@ def read_file(layout: Layout) -> str:
 
 def build_repository(layout: Layout, content: str = FILE) -> ChannelRepository:
     load_file(layout, content)
-    return ChannelRepository(layout)
+    return open_repository(layout)
+
+
+def open_repository(
+    layout: Layout, changed: Callable[[], None] = lambda: None
+) -> ChannelRepository:
+    return ChannelRepository(layout, channels_store.watch_channels(layout, changed))
 
 
 @pytest.mark.gen_test
 async def test_a_channel_is_added_below_the_others_and_holds_at_once(layout):
     changes: list[int] = []
     load_file(layout, FILE)
-    made = ChannelRepository(layout, lambda: changes.append(1))
+    made = open_repository(layout, lambda: changes.append(1))
     assert await made.add(NEW) == NEW
     assert made.current["new"] == NEW
     assert changes == [1]
@@ -243,7 +249,7 @@ async def test_a_channel_is_added_below_the_others_and_holds_at_once(layout):
 
 @pytest.mark.gen_test
 async def test_the_first_channel_makes_a_file_that_nobody_else_can_read(layout):
-    made = ChannelRepository(layout)
+    made = open_repository(layout)
     await made.add(NEW)
     assert made.current == {"new": NEW}
     assert Path(layout.channels).stat().st_mode & 0o777 == 0o600
@@ -252,7 +258,7 @@ async def test_the_first_channel_makes_a_file_that_nobody_else_can_read(layout):
 @pytest.mark.gen_test
 async def test_a_file_that_gets_its_first_secret_is_closed_to_others(layout):
     load_file(layout, "channels:\n- {name: a, dialects: [anthropic], url: 'https://a'}\n", 0o644)
-    made = ChannelRepository(layout)
+    made = open_repository(layout)
     await made.change("a", lambda old: structs.replace(old, key="sk-new"))
     assert made.current["a"].key == "sk-new"
     assert Path(layout.channels).stat().st_mode & 0o777 == 0o600

@@ -105,7 +105,8 @@ def test_the_oldest_day_makes_room_and_what_has_none_is_dropped_and_reported(
 def test_what_an_earlier_life_kept_counts(layout, bodies, reported):
     bodies.store("old", AT, b"x" * 400, b"")
     wait_until_written(bodies)
-    again = BodyStore(layout, reported.append, limit=600)
+    again = BodyStore(layout, reported.append)
+    again.limit = 600
     again.store("r-2", f"{NEXT}T00:00:00.000Z", b"x" * 400, b"")
     again.close()
     assert list_kept(layout) == {f"{NEXT}/r-2"}

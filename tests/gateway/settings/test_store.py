@@ -88,10 +88,15 @@ def test_the_readme_shows_every_setting_with_its_default(layout):
 # By the API.
 
 
+def open_repository(layout: Layout) -> GatewaySettingsRepository:
+    file = settings_store.watch_settings(layout, lambda: None)
+    return GatewaySettingsRepository(layout, file)
+
+
 @pytest.mark.gen_test
 async def test_only_what_changes_is_written_and_it_holds_at_once(layout):
     load_file(layout, FILE.replace("tries: 2", "tries: 2   # enough"))
-    book = GatewaySettingsRepository(layout)
+    book = open_repository(layout)
     changes = {"tries": 3, "mask_secrets": None, "bodies": {"keep_days": 5}, "time_zone": "UTC"}
     found = await book.change(changes)
     assert (found.tries, found.mask_secrets, found.time_zone) == (3, True, "UTC")
@@ -107,9 +112,7 @@ async def test_only_what_changes_is_written_and_it_holds_at_once(layout):
 
 @pytest.mark.gen_test
 async def test_the_first_change_makes_the_file(layout):
-    found = await GatewaySettingsRepository(layout).change(
-        {"assumed_prices": {"input": 1, "output": 2}}
-    )
+    found = await open_repository(layout).change({"assumed_prices": {"input": 1, "output": 2}})
     assert found.assumed_prices.output == 2
 
 
@@ -130,7 +133,7 @@ async def test_the_first_change_makes_the_file(layout):
 async def test_what_cannot_be_is_reported_and_nothing_is_written(layout, changes, result):
     load_file(layout, FILE)
     with pytest.raises(BadRequest) as caught:
-        await GatewaySettingsRepository(layout).change(changes)
+        await open_repository(layout).change(changes)
     assert result in caught.value.message
     assert Path(layout.gateway_settings).read_text() == FILE
 
@@ -140,7 +143,7 @@ async def test_a_file_with_mistakes_is_repaired_by_hand_first(layout):
     with pytest.raises(ConfigError):
         load_file(layout, FILE.replace("tries", "trys"))
     with pytest.raises(Conflict, match="by hand"):
-        await GatewaySettingsRepository(layout).change({"tries": 1})
+        await open_repository(layout).change({"tries": 1})
 
 
 EXPORT = """\
@@ -192,7 +195,7 @@ def test_what_the_export_cannot_be_is_reported_with_its_line(layout, line, resul
 def test_a_change_of_the_export_closes_the_file_to_others(io_loop, layout):
     load_file(layout, FILE)
     Path(layout.gateway_settings).chmod(0o644)
-    book = GatewaySettingsRepository(layout)
+    book = open_repository(layout)
     wanted = {"export": {"url": "http://h:8123", "password": "s3cret-password"}}
     io_loop.run_sync(lambda: book.change(wanted))
     assert Path(layout.gateway_settings).stat().st_mode & 0o777 == 0o600
