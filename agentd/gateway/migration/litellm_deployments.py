@@ -16,7 +16,7 @@ from agentd.gateway.migration.suppliers import (
     OPENAI,
     KnownSupplier,
 )
-from agentd.llm.price import Prices, Tier
+from agentd.llm.price import MAX_DECIMALS, Prices, Tier, count_decimals
 
 _REFERENCE = "os.environ/"
 _ENDPOINTS = ("/chat/completions", "/responses", "/v1/messages")
@@ -218,8 +218,13 @@ class LiteLlmDeploymentMapper:
             for fields in maps:
                 for name, rate in _RATES.items():
                     value = fields.take_number(name + ending)
-                    if value is not None and value <= 1:
-                        rates.setdefault(rate, (value * 1_000_000).normalize() + 0)
+                    if value is None:
+                        continue
+                    per_million = (value * 1_000_000).normalize() + 0
+                    if value <= 1 and count_decimals(per_million) <= MAX_DECIMALS:
+                        rates.setdefault(rate, per_million)
+                    else:
+                        fields.leave(name + ending, "is not a price of a token in USD")
             return rates
 
         usual = take_rates("")

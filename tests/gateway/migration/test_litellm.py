@@ -160,6 +160,17 @@ def test_what_cannot_be_a_channel_is_told_and_not_made(parameters: dict[str, Any
     require_valid(plan)
 
 
+@pytest.mark.parametrize("cost", [3, "1e-60"])
+def test_a_cost_that_no_token_can_have_is_told(cost: object) -> None:
+    costs = {"input_cost_per_token": 3e-6, "output_cost_per_token": 1e-5}
+    plan = map_deployment({"model": "groq/x", **costs, "cache_read_input_token_cost": cost})
+    (model,) = plan.models
+    assert model.prices
+    assert (model.prices.output, model.prices.cache_read) == (10, None)
+    told = {one.place.rpartition(".")[2]: one.why for one in plan.leftovers}
+    assert told["cache_read_input_token_cost"] == "is not a price of a token in USD"
+
+
 @pytest.mark.parametrize(
     ("model", "given", "expected"),
     [
