@@ -326,15 +326,16 @@ class ModelGateway:
 
     async def _load_own_secrets(self) -> None:
         """Load the suppliers' keys, which are masked in requests like other secrets."""
-        own = []
-        for channel in self.channels.current.values():
+        own, channels = [], self.channels.current
+        for channel in channels.values():
             for field in channel.key_fields:
                 with contextlib.suppress(ConfigError, Unavailable):  # reported when it is used
                     key = await self._secrets.fetch(channel, field)
                     if len(key.encode()) >= SHORTEST:
                         own.append(ExactSecret(id=f"channel-{channel.name}", text=key, mode="hide"))
-        self._own_secrets = tuple(own)
-        self._apply_rules()
+        if channels is self.channels.current:  # else those of the newer ones are known, or soon
+            self._own_secrets = tuple(own)
+            self._apply_rules()
 
     def _on_budgets_changed(self) -> None:
         self.log_edit(self.budgets)

@@ -1,6 +1,7 @@
 """The gateway as it is composed: limits go on counting while days come to begin elsewhere."""
 
 import asyncio
+import json
 from decimal import Decimal
 from functools import partial
 from itertools import count
@@ -13,6 +14,7 @@ from agentd.app import background
 from agentd.app.gateway import ModelGateway
 from agentd.core.clock import FrozenClock, SystemClock
 from agentd.core.events import EventBus
+from agentd.gateway.channels.secrets import ChannelSecrets
 from agentd.gateway.keys.file import AccessKeyFile
 from agentd.gateway.keys.limits import KeyLimits
 from agentd.gateway.keys.model import issue
@@ -161,3 +163,31 @@ async def test_a_removed_key_leaves_nothing_in_memory(layout):
         assert gateway.meters.for_key(kept) is meters[kept.id]
         assert gateway.meters.for_key(gone) is not meters[gone.id]
     await keys.stop()
+
+
+async def test_the_keys_of_the_channels_that_were_written_last_are_masked(layout, monkeypatch):
+    may_go_on, fetch = asyncio.Event(), ChannelSecrets.fetch
+
+    async def fetch_slowly(self, channel, field="key"):
+        if channel.name == "old":
+            await may_go_on.wait()
+        return await fetch(self, channel, field)
+
+    def get_masked():
+        return {one.text for one in gateway.active_rules.values}
+
+    monkeypatch.setattr(ChannelSecrets, "fetch", fetch_slowly)
+    path, gateway = Path(layout.channels), make_gateway(layout)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch(0o600)
+    async with gateway:
+        chores = len(gateway._tasks)
+        for name in ("old", "new"):
+            channel = {"name": name, "dialects": ["anthropic"], "url": "https://a.example"}
+            path.write_text(json.dumps({"channels": [{**channel, "key": f"sk-{name}-0123456789"}]}))
+            await gateway.channels.refresh()
+            assert list(gateway.channels.current) == [name]
+        await until(lambda: get_masked() == {"sk-new-0123456789"})
+        may_go_on.set()
+        await until(lambda: len(gateway._tasks) == chores)
+        assert get_masked() == {"sk-new-0123456789"}
