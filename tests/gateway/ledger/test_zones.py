@@ -4,6 +4,7 @@ import asyncio
 from collections import defaultdict
 from datetime import datetime, timedelta
 from decimal import Decimal
+from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -120,6 +121,8 @@ async def compare_reports(
             some = [one for one in some if one.owner and one.tags]
             only = ReportFilter(model="large", owner="ann", tag="nightly")
             assert await get_rows(ledger, by, days, only) == count_by(some, by, zone)
+        names = (await ledger.get_totals("key", *days)).names
+        assert names == {one.key: one.key_name for one in within}
         by_day = dict((await ledger.get_times("day", *days)).rows)
         answers = {name: sum(row.took.values()) for name, row in by_day.items()}
         assert answers == {
@@ -287,4 +290,24 @@ async def test_limits_and_reports_have_the_same_day(layout):
     limit = (await ledger.count_spend([since])).get_spend("abcdefghijkl", since)
     assert (overview.day, overview.today.cost) == ("2026-07-15", Decimal("0.126"))
     assert limit == overview.today.cost
+    await ledger.close()
+
+
+async def test_the_month_follows_its_earlier_days(layout):
+    """A repricing is seen at once, and a file from a backup after ten seconds."""
+    clock, day = FrozenClock("2026-05-20T12:00:00.000Z"), "2026-05-05"
+    path = Path(layout.get_ledger_day_path(day))
+    ledger = Ledger(layout, clock)
+    await ledger.open()
+    early = build_record(1, f"{day}T10:00:00.000Z")
+    for entry in (early, build_record(2, clock.now())):
+        await ledger.add_record(entry)
+    was, backup = (await ledger.get_overview()).month.cost, path.read_bytes()
+    prices = Prices(input=Decimal(10**6), output=Decimal(0))
+    await ledger.reprice(day, day, lambda _: (prices, "v2"))
+    assert (await ledger.get_overview()).month.cost == was - early.cost + 10
+    path.unlink()
+    path.write_bytes(backup)
+    clock.move(10)
+    assert (await ledger.get_overview()).month.cost == was
     await ledger.close()
