@@ -22,7 +22,7 @@ ENDPOINT = "check"
 
 
 class GatewayChannelChecker:
-    """Tries channels; satisfies ``gateway.admin.api.checks.Checks``."""
+    """Tries channels; satisfies ``gateway.admin.api.checks.ChannelChecker``."""
 
     def __init__(self, gateway: ModelGateway, clock: Clock) -> None:
         self._gateway = gateway

@@ -79,7 +79,7 @@ log = logging.getLogger(__name__)
 
 
 class Suppliers:
-    """The connections of the channels; satisfies ``gateway.relay.relay.SupplierConnections``."""
+    """The connections of the channels; satisfies ``gateway.relay.services.SupplierConnections``."""
 
     def __init__(self, secrets: ChannelSecrets, egress: Egress) -> None:
         self._secrets = secrets

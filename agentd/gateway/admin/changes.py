@@ -20,7 +20,7 @@ class ChangeRequest(Struct, frozen=True):
     """A request to change something."""
 
     by: str
-    """The caller, as in ``auth.gate.Caller.by``."""
+    """The caller, as in ``http.access.Caller.identity``."""
     remote: str = ""
     """The caller's address."""
     dry_run: bool = False

@@ -35,7 +35,7 @@ class ChannelSecrets:
     def get(self, channel: Channel, field: SecretField = "key") -> str | None:
         """Return the channel's secret, empty if it has none; ``None``: ask ``fetch``.
 
-        Raises ``ConfigError`` as ``resolve`` does.
+        Raises ``ConfigError`` as ``resolve_secret`` does.
         """
         secret = get_reference(channel, field)
         if not secret.startswith("file:"):
@@ -65,7 +65,7 @@ class ChannelSecrets:
 def resolve_channel_secret(
     channel: Channel, environ: Mapping[str, str], field: SecretField = "key"
 ) -> str:
-    """Return a channel's secret, as ``resolve``. Blocking."""
+    """Return a channel's secret, as ``resolve_secret``. Blocking."""
     is_transport = field == TRANSPORT
     where = f"channels.{channel.name}.{'transport.url' if is_transport else field}"
     whose = "the proxy's address or the VPN's" if is_transport else "the supplier's"

@@ -7,8 +7,8 @@ entry takes that key down, a mistake about the whole takes all down, and both ar
 back with a backup does not bring them back, until ``agentd proxy key reinstate``. The secret
 before a reissue is valid until the new one is sent (``auth.key_renewals``).
 
-Thousands of keys are common, so the file is read entry by entry (``listing``), and an entry that
-was read before is known by its text (``gateway.keys.entries``).
+Thousands of keys are common, so the file is read entry by entry (``list_editor``), and an entry
+that was read before is known by its text (``gateway.keys.entries``).
 """
 
 import dataclasses
@@ -86,7 +86,7 @@ class _Content(NamedTuple):
 
 
 class AccessKeyFile:
-    """The file, for reading and editing. Everything but ``stamp`` blocks.
+    """The file, for reading and editing. Everything but ``get_stamp`` blocks.
 
     Each change holds the lock of the file, is only tried in a ``dry_run``, and raises
     ``Conflict`` when somebody else saves it meanwhile, or when it is written in a way that cannot
@@ -168,7 +168,7 @@ class AccessKeyFile:
         """Store a key with the new secret that ``revise`` gives it, as ``change`` does.
 
         Where this raises, the previous secret stays valid. Where it returns, it is valid beside
-        the new one until ``answer`` in this process, and until ``settle`` in all.
+        the new one until ``refuse_previous`` in this process, until ``revoke_previous`` in all.
         """
 
         def make_reissued(key: AccessKey) -> AccessKey:

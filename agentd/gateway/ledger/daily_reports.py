@@ -59,7 +59,7 @@ class DailyReports:
     """The days of the ledger.
 
     ``size`` is the complete part of a day's file while somebody writes to it. What reads beside
-    a running daemon ``keeps`` nothing. Hours are cut into slots of ``slot`` minutes, at most.
+    a running daemon ``writes`` nothing. Hours are cut into slots of ``slot`` minutes, at most.
     """
 
     def __init__(

@@ -24,7 +24,7 @@ SELF_EDITION = "workstation"
 
 
 class LicenceFile:
-    """The files. Everything but ``stamps`` blocks."""
+    """The files. Everything but ``read_stamps`` blocks."""
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout

@@ -72,7 +72,7 @@ class StreamedReply(Protocol):
 
 
 class GatewayResponse(Struct, frozen=True):
-    """The answer to the caller: a ``body``, or ``portions`` of one."""
+    """The answer to the caller: a ``body``, or a ``stream`` of one."""
 
     status: int
     headers: dict[str, str]

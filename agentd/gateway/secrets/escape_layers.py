@@ -53,7 +53,7 @@ def get_identity(found: str, depth: int) -> bytes:
 
 
 def decode_identity(known_by: bytes) -> str:
-    """Return the secret of an ``identity``."""
+    """Return the secret of its identity."""
     if not known_by.startswith(b"\0"):
         return known_by.decode("utf-8", "surrogatepass")
     _, depth, value = known_by.split(b"\0", 2)
@@ -62,7 +62,7 @@ def decode_identity(known_by: bytes) -> str:
 
 
 def list_forms(known_by: bytes) -> set[bytes]:
-    """Return the forms of the secret of an ``identity``: in plain text, and in JSON."""
+    """Return the forms of the secret of its identity: in plain text, and in JSON."""
     secret = decode_identity(known_by)
     forms = {str(secret), *(escape_at_depth(secret, depth) for depth in (0, 1, 2))}
     return {form.encode("utf-8", "surrogatepass") for form in forms}

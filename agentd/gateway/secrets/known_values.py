@@ -36,7 +36,7 @@ class KnownSecret(Struct, frozen=True):
     """The access key's id."""
     rule: str
     value: str
-    """The normalized value: its ``writing.identity``."""
+    """The normalized value: as ``decode_identity`` returns it."""
 
     def __repr__(self) -> str:
         """Omit the value."""

@@ -94,14 +94,14 @@ def load_rules(layout: Layout, environ: Mapping[str, str] | None) -> SecretRules
 
 
 def watch_rules(
-    layout: Layout, environ: Mapping[str, str], apply_change: Callable[[], None] = lambda: None
+    layout: Layout, environ: Mapping[str, str], changed: Callable[[], None]
 ) -> WatchedFile[SecretRules]:
     """Return the rules as a watched file; ``changed`` is called on the loop when they change."""
     return WatchedFile(
         layout.secret_rules,
         partial(load_rules, layout, environ),
         SecretRules(BUILT_IN),
-        apply_change,
+        changed,
     )
 
 
@@ -141,7 +141,7 @@ def load_seed(layout: Layout) -> bytes:
 
 
 def check_seed(layout: Layout) -> Iterator[ConfigProblem]:
-    """Yield the problems of the seed without creating it. Blocking; raises as ``seed``."""
+    """Yield the problems of the seed without creating it. Blocking; raises as ``load_seed``."""
     path = layout.placeholder_seed
     found = document.read_document(path, _SEED_LIMIT, own=True, private=True)
     if found and not _is_seed(found.data):

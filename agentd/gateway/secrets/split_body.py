@@ -37,7 +37,7 @@ class BodyPart(NamedTuple):
     end: int
     place: str
     free: bool
-    """True if all below it is of the user's choosing; see ``walk``."""
+    """True if all below it is of the user's choosing; see ``StringSpan``."""
     name: str = ""
     """The member's, if the part is all of it."""
 

@@ -72,7 +72,7 @@ class UpstreamResponse(Protocol):
     def read(self, limit: int = BODY_LIMIT) -> Awaitable[bytes]:
         """Return the rest of the body.
 
-        Raises as ``chunks``, and ``TooLarge`` above ``limit`` bytes.
+        Raises as ``iter_chunks``, and ``TooLarge`` above ``limit`` bytes.
         """
         ...
 

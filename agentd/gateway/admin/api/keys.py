@@ -115,7 +115,7 @@ class ManagedKeys(Protocol):
     def reissue(
         self, key_id: str, revise: Callable[[AccessKey], AccessKey], *, dry_run: bool = False
     ) -> Awaitable[AccessKey]:
-        """Give a key a new secret; the old one is valid until ``answer``."""
+        """Give a key a new secret; the old one is valid until ``complete_reissue``."""
         ...
 
     def complete_reissue(self, key: AccessKey) -> Awaitable[None]:
