@@ -46,6 +46,8 @@ class TurnRequest(Struct, frozen=True):
     """The program of an external engine with its arguments; empty: the engine's default."""
     images: tuple[ImagePart, ...] = ()
     """The prompt's images, as bytes; the prompt names their files."""
+    shows_images: bool = True
+    """False: the model's supplier refuses them."""
     output_schema: str = ""
     """The JSON Schema that the reply has to fit, as JSON; empty: any text will do."""
     priced: bool = False

@@ -218,7 +218,8 @@ class _ProgramEngines:
 
         A prompt that is sent again has them in the program's session.
         """
-        if f"{FOLDER}/" not in given.prompt or (given.is_retry and given.engine_state):
+        is_known = given.is_retry and given.engine_state
+        if f"{FOLDER}/" not in given.prompt or is_known or not given.shows_images:
             return given
         images = await asyncio.to_thread(read_named_images, self._bounds.folder, given.prompt)
         return structs.replace(given, images=images)

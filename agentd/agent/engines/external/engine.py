@@ -7,6 +7,7 @@ everything that it started, whatever it does.
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator, Sequence
+from contextlib import aclosing
 from typing import Any, TypeAlias
 
 from msgspec.structs import replace
@@ -19,6 +20,7 @@ from agentd.agent.engine import (
     Question,
     RateLimited,
     ReplyCompleted,
+    ToolUsed,
     TurnFailed,
     TurnRequest,
     UsageReported,
@@ -31,6 +33,13 @@ from agentd.agent.engines.external.conversation import (
     TurnDone,
 )
 from agentd.agent.engines.external.model_list import ModelListing
+from agentd.agent.engines.external.refused_images import (
+    LEFT_OUT,
+    has_worked,
+    leave_out_images,
+    make_forgetting,
+    refuses_images,
+)
 from agentd.agent.engines.external.turn import StdioTurn, TurnTimeouts
 from agentd.core.errors import AgentdError
 from agentd.system.orphans import kill_orphans
@@ -77,10 +86,38 @@ class StdioEngine:
             yield step
             if step.engine_state:
                 assignment = replace(assignment, engine_state=step.engine_state)
+        if self._ask_first:
+            try:
+                first = await self._ask_first(assignment, approver)
+            except AgentdError as error:
+                yield TurnFailed(error.message)
+                return
+            for event in first:
+                yield event
+        worked, refusal = False, None
+        async with aclosing(self._run_program(assignment, approver)) as events:
+            async for event in events:
+                if isinstance(event, TurnFailed) and refuses_images(event):
+                    refusal = event
+                    break
+                worked = worked or has_worked(event)
+                yield event
+        if refusal is None:
+            return
+        if worked:
+            for event in make_forgetting(refusal):
+                yield event
+            return
+        yield ToolUsed(self.name, "images", LEFT_OUT, ok=False)
+        async with aclosing(self._run_program(leave_out_images(assignment), approver)) as events:
+            async for event in events:
+                yield event
+
+    async def _run_program(
+        self, assignment: TurnRequest, approver: Approver
+    ) -> AsyncGenerator[EngineEvent, None]:
+        """Run the program for a prompt, from its start to its end."""
         try:
-            if self._ask_first:
-                for event in await self._ask_first(assignment, approver):
-                    yield event
             launch, conversation = await self._prepare(assignment)
         except AgentdError as error:
             yield TurnFailed(error.message)

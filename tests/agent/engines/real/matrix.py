@@ -32,6 +32,7 @@ BEHAVIOURS: Mapping[str, str] = {
     "skill": "a chat's skill reaches the model",
     "project_files": "the project's instructions reach the model",
     "images": "an uploaded image that a prompt names reaches the model as an image",
+    "refused_image": "where the supplier refuses an image, the chat goes on without it",
     "output_schema": (
         "a reply fits the schema that its prompt demands, and is an object in the history"
     ),

@@ -529,6 +529,28 @@ def test_images(site: Site) -> None:
     assert [read_pixels(image) for image in images] == [read_pixels(picture)]
 
 
+def test_refused_image(site: Site) -> None:
+    """The session of a program has the image for good: no later prompt would be answered."""
+    upload = site.workspace / "uploads" / "refused.png"
+    upload.parent.mkdir(exist_ok=True)
+    upload.write_bytes(make_png())
+
+    def answer(request: Request) -> Say | Refuse:
+        if '"iVBOR' in (sent := json.dumps(request.body)) or "base64,iVBOR" in sent:
+            return Refuse(400, "This model does not support image input")
+        return Say("It is fine.")
+
+    prompt = "What is this?\n\nAttached files:\n- uploads/refused.png"
+    chat = site.create_chat(prompt, *[answer] * 30)  # Claude Code tries it several times
+    assert list_said(site.finish(chat)) == [("user", prompt), ("assistant", "It is fine.")]
+    assert "left out" in json.dumps(site.supplier.requests[-1].body)
+    site.caller.append(chat, "And now?")
+    messages = site.finish(chat)
+    assert list_said(messages)[-2:] == [("user", "And now?"), ("assistant", "It is fine.")]
+    assert "error" not in [one["role"] for one in messages]
+    assert "What is this?" in json.dumps(site.supplier.requests[-1].body)
+
+
 def test_output_schema(site: Site) -> None:
     pytest.importorskip("jsonschema", reason="jsonschema is not installed: pip install '.[schema]'")
     city = {

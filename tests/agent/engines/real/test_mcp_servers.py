@@ -10,19 +10,20 @@ from pathlib import Path
 
 import pytest
 
-from agentd.agent.engine import ReplyCompleted, ToolUsed
+from agentd.agent.engine import EngineStateSaved, ReplyCompleted, ToolUsed, TurnFailed
 from agentd.agent.engines.acp.conversation import AcpConversation
 from agentd.agent.engines.acp.launch import build_launch as launch_acp
 from agentd.agent.engines.claude_code.conversation import ClaudeConversation
 from agentd.agent.engines.claude_code.launch import build_launch as launch_claude
 from agentd.agent.engines.codex.conversation import CodexConversation
 from agentd.agent.engines.codex.launch import build_launch as launch_codex
+from agentd.agent.engines.external.refused_images import FORGOTTEN
 from agentd.agent.mcp_servers.handover import render_for_claude
 from agentd.agent.mcp_servers.model import ReadyServer
 from tests.agent.engines.real.driving import Chat
 from tests.agent.engines.real.opencode_talks import answer_title
 from tests.agent.engines.real.programs import CLAUDE, CODEX, OPENCODE, make_place
-from tests.supplier.steps import Call, Say
+from tests.supplier.steps import Call, Refuse, Say
 from tests.supplier.supplier import Supplier
 
 pytest.importorskip("mcp", reason="mcp is not installed: pip install '.[test]'")
@@ -172,3 +173,16 @@ async def test_codex_asks_about_a_tool_that_its_server_calls_harmless(
     supplier.script(Call("add", {"a": 2, "b": 40}, "mcp__tea"), Say("It is 42."))
     await chat.run_turn("Add.")
     assert [one.tool for one in chat.asked] == ["mcp__tea__add"]
+
+
+@pytest.mark.skipif(not shutil.which(CODEX), reason=f"no {CODEX}")
+async def test_a_session_with_a_tool_s_image_that_the_supplier_refuses_is_left(
+    tmp_path: Path, supplier: Supplier
+) -> None:
+    """Codex would send the image again with each later prompt, of which none would be answered."""
+    chat = make_codex(tmp_path, supplier)
+    supplier.script(Call("draw", {}, "mcp__tea"), Refuse(400, "No image input, please"))
+    told = await chat.run_turn("Draw it.")
+    assert told[-2] == EngineStateSaved("")
+    assert isinstance(told[-1], TurnFailed)
+    assert told[-1].reason.endswith(FORGOTTEN)
