@@ -276,7 +276,7 @@ class ClaudeConversation:
             yield from self._restart()
             return
         self._events.on_result(given)
-        reply = get_text(given, "result") if well else ""
+        reply = self._events.find_reply(given) if well else ""
         value = get_path(given, "structured_output")
         if well and value is not None and self._assignment.output_schema:
             yield from self._events.hold_output(msgspec.json.encode(value).decode())

@@ -1,6 +1,6 @@
 """Turns Claude Code messages into engine events: replies with usage, tools."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
 
 from agentd.agent.engine import (
@@ -26,10 +26,13 @@ from agentd.agent.plan import PLAN_TOOL, render_plan, summarize_plan
 from agentd.llm.price import NO_USAGE
 
 INTERRUPTED = "Interrupted."
+COMPACTED = "The session was compacted: the model goes on with a summary of it."
+CLEARED = "A new session was started: the model knows nothing of this chat so far."
 STARTERS = ("Agent", "Task")
 """The tools that start subagents."""
 
 _SYNTHETIC = "<synthetic>"
+_DONE: Mapping[str, str] = {"compact": COMPACTED, "clear": CLEARED}
 _LATER = Decimal(0)
 """Cost of all replies but the last, which carries that of the whole turn."""
 
@@ -127,6 +130,15 @@ class ClaudeEvents:
     def on_result(self, given: object) -> None:
         """Count what the calls until a result used."""
         self._ledger.add_result(given)
+
+    def find_reply(self, given: object) -> str:
+        """Return the text of a result; of a command that it carries out itself, what it did.
+
+        Such commands are done without the model, and most have a text of their own.
+        """
+        command = get_text(given, "local_command")
+        done = self.problem or _DONE.get(command, f"/{command} is done.")
+        return get_text(given, "result") or (done if command else "")
 
     def flush_reply(self, cost: Decimal | None = _LATER) -> Iterator[Step]:
         """Report the reply that is held back, if there is one."""

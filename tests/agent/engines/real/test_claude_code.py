@@ -18,6 +18,7 @@ from agentd.agent.engine import (
     TurnFailed,
 )
 from agentd.agent.engines.claude_code.conversation import BAD_KEY, LOST, ClaudeConversation
+from agentd.agent.engines.claude_code.events import CLEARED, COMPACTED
 from agentd.agent.engines.claude_code.launch import ClaudeState, build_launch
 from agentd.agent.engines.external.common import ONLY_PLANS, WITHDRAWN
 from agentd.agent.engines.external.turn import TurnTimeouts
@@ -353,3 +354,17 @@ async def test_tools_that_it_uses_unasked_by_itself_are_asked_for_too(
         ("shell", "Monitor", "touch made.txt"),
     ]
     assert "made.txt" not in list_files(chat)
+
+
+async def test_a_command_that_claude_code_carries_out_itself_says_what_it_did(
+    chat: Chat, supplier: Supplier
+) -> None:
+    """It has no reply, and none of its messages tells the person that it was done."""
+    supplier.script(Say("I do."), Say("<summary>It is 42.</summary>"))
+    replies = [
+        reply.text
+        for prompt in ("/compact", "Remember 42.", "/compact", "/clear")
+        for reply in filter_steps(await chat.run_turn(prompt), ReplyCompleted)
+    ]
+    assert replies[0].endswith("No messages to compact")
+    assert replies[1:] == ["I do.", COMPACTED, CLEARED]
