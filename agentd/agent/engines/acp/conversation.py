@@ -21,6 +21,7 @@ from agentd.agent.engine import (
     TurnRequest,
     UsageReported,
 )
+from agentd.agent.engines.acp.commands import CommandCheck
 from agentd.agent.engines.acp.events import AcpEvents
 from agentd.agent.engines.acp.questions import AcpQuestions
 from agentd.agent.engines.acp.session import (
@@ -105,6 +106,7 @@ class AcpConversation:
         self._state = parse_state(assignment.engine_state)
         self._meter = CostMeter(self._state.cost)
         self._calls = CallMeter()
+        self._commands = CommandCheck()
         self._agent: object = None
         """The response to ``initialize``."""
         self._session = ""
@@ -271,7 +273,7 @@ class AcpConversation:
         self._prompting = True
         yield self._save_state()
         words = build_prompt(self._assignment, self._state, fresh=self._fresh)
-        yield self._send_prompt(words, self._assignment.images)
+        yield self._send_prompt(self._commands.begin(words), self._assignment.images)
 
     def _send_prompt(self, words: str, images: Sequence[ImagePart] = ()) -> Step:
         blocks = render_blocks(words, images, self._agent)
@@ -303,6 +305,7 @@ class AcpConversation:
     def _on_update(self, params: object) -> Iterator[Step]:
         """Handle an update; before the prompt, updates only replay the history."""
         update = get_path(params, "update")
+        self._commands.on_update(update)
         if get_text(params, "sessionId") != self._session and self._session:
             return
         if get_text(update, "sessionUpdate") == "usage_update":
@@ -314,6 +317,7 @@ class AcpConversation:
             self._questions.on_update(update)
             for step in self._events.on_update(update):
                 self._reported = False
+                self._commands.note_work()
                 if isinstance(step, ReplyDelta | ToolStarted):
                     self._denied.clear()
                 yield step
@@ -326,10 +330,13 @@ class AcpConversation:
         """
         self._used += read_usage(value)
         reason = get_text(value, "stopReason")
+        if not self._stopping and (words := self._commands.rephrase()):
+            yield self._send_prompt(words, self._assignment.images)
+            return
         untold = self._denied or self._notes
         if untold and not self._stopping and self._reminders < MOST_REMINDERS:
             self._reminders += 1
-            yield self._send_prompt(self._take_untold())
+            yield self._send_prompt(_take_untold(self._denied, self._notes))
             return
         self._answered = True
         if reason in _ENDS:
@@ -339,12 +346,13 @@ class AcpConversation:
         else:
             yield AwaitLateOutput(LATE)
 
-    def _take_untold(self) -> str:
-        denied = NOT_ALLOWED.format("\n\n".join(self._denied)) if self._denied else ""
-        parts = [denied, *self._notes]
-        self._denied.clear()
-        self._notes.clear()
-        return "\n\n".join(filter(None, parts))
+
+def _take_untold(denied: list[str], notes: list[str]) -> str:
+    """Return what the model is to be told of denials and notes, and forget it."""
+    parts = [NOT_ALLOWED.format("\n\n".join(denied)) if denied else "", *notes]
+    denied.clear()
+    notes.clear()
+    return "\n\n".join(filter(None, parts))
 
 
 _Handler: TypeAlias = Callable[[AcpConversation, object], Iterator[Step]]

@@ -413,3 +413,13 @@ async def test_it_reads_the_instructions_and_skills_of_the_project_and_what_is_t
         "Tidies rooms up.",
     ):
         assert sent.count(words) == 1, words
+
+
+async def test_a_prompt_that_begins_with_a_path_reaches_the_model(
+    chat: Chat, supplier: Supplier
+) -> None:
+    """Opencode takes it for a command that it does not know, and ends the turn without a word."""
+    supplier.script(Say("I look."))
+    told = await chat.run_turn("/api/tea returns 500. Why?")
+    assert [reply.text for reply in filter_steps(told, ReplyCompleted)] == ["I look."]
+    assert "/api/tea returns 500. Why?" in str(supplier.requests[-1].turns)
