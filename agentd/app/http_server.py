@@ -98,7 +98,7 @@ async def start_http_server(
     system = SystemEndpoints(chats, access_log, clock)
     feed, connections, on_failed_sign_in, proxies = live
     hub = Hub(feed, connections, clock.monotonic)
-    keys, sessions, _, user_file, access, management_keys, _, on_keys_change = auth
+    keys, sessions, _, user_file, access, management_keys, on_sessions_end, on_keys_change = auth
     throttle = AuthThrottle(note=on_failed_sign_in)
     sockets = _bind(settings)
     host, port = sockets[0].getsockname()[:2]
@@ -125,7 +125,8 @@ async def start_http_server(
     )
     access.on_revoked(context.cancel_revoked)
     management_keys.on_revoked(context.cancel_management_keys)
-    on_keys_change.append(lambda _: context.end_refused_reads())
+    for listeners in (on_keys_change, on_sessions_end):
+        listeners.append(lambda _: context.end_refused_reads())
     server = HttpServer(context, tls)
     await server.start(sockets)
     stack.push_async_callback(_stop_server, server, context)

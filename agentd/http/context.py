@@ -71,7 +71,7 @@ class ActiveRequest(Protocol):
         ...
 
     def end_refused_read(self) -> None:
-        """Answer 401 to a request that waits to read with an API key that is no longer valid."""
+        """End a request that reads with an API key or a login that is no longer valid."""
         ...
 
     def interrupt(self, error: AgentdError) -> None:
@@ -137,7 +137,7 @@ class ServerContext:
             request.cancel_management_keys(names)
 
     def end_refused_reads(self) -> None:
-        """End the requests that wait to read with API keys that are no longer valid."""
+        """End the requests that read with API keys or logins that are no longer valid."""
         for request in list(self.active_requests.values()):
             request.end_refused_read()
 

@@ -174,3 +174,8 @@ class Response(Struct):
     def is_complete(self) -> bool:
         """True if it can be sent at once: neither a stream nor a WebSocket."""
         return self.chunks is None and self.upgrade is None
+
+    @property
+    def is_event_stream(self) -> bool:
+        """True if it is a stream of live events, which ends only with its connection."""
+        return self.headers.get("Content-Type", "").startswith("text/event-stream")

@@ -62,6 +62,8 @@ class RequestHandler(MessageHandler):
         self._size = self._discarded = 0
         self._task: asyncio.Task[None] | None = None
         self._is_complete = False
+        self._streams_events = False
+        """True once the response is a stream of live events."""
         self._interrupt_error: AgentdError | None = None
         """The error to answer after the task was cancelled by ``interrupt``."""
 
@@ -168,14 +170,17 @@ class RequestHandler(MessageHandler):
             self.interrupt(Unauthorized("The management key is no longer valid"))
 
     def end_refused_read(self) -> None:
-        """Answer 401 to a request that waits to read with an API key that is no longer valid.
+        """End a request that reads with an API key or a login that is no longer valid.
 
-        Live connections, and streams that have started, are ended by their endpoints.
+        One that waits is answered 401; a download is cut off. Streams of live events are ended by
+        their endpoints, which send a last message.
         """
         request = self._request
-        if request is None or request.method not in ("GET", "HEAD") or self._writer.has_started:
+        if request is None or request.method not in ("GET", "HEAD"):
             return
-        if request.caller.kind != "key" or self._head.group is RouteGroup.LIVE:
+        if request.caller.kind not in ("key", "user") or self._head.group is RouteGroup.LIVE:
+            return
+        if self._streams_events:
             return
         try:
             self._head.authenticate()
@@ -308,6 +313,7 @@ class RequestHandler(MessageHandler):
             elif ready.chunks is None:
                 self._send(ready)
             else:
+                self._streams_events = ready.is_event_stream
                 await self._writer.stream(ready)
                 self._connection.finish()
                 self._log_access(ready.status)

@@ -1,5 +1,6 @@
 """A key that is revoked between the gate's first look and the answer opens nothing any more."""
 
+import contextlib
 import socket
 import threading
 from collections.abc import Awaitable, Callable
@@ -166,6 +167,63 @@ def test_while_it_waits_for_a_chat(
         answer = read_reply(connection)
     daemon.engine.release()
     assert answer.status == (401 if revoked else 200)
+
+
+LARGE = 24 * 1024 * 1024
+"""More bytes than the buffers of a connection take."""
+
+
+def read_slowly(daemon: Serving, request: bytes, meanwhile: Callable[[], object]) -> int:
+    """Begin a download, do ``meanwhile``, and return how many bytes come until it ends."""
+    with socket.socket() as connection:
+        connection.settimeout(PATIENCE)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16 * 1024)
+        connection.connect(("127.0.0.1", daemon.port))
+        connection.sendall(request)
+        assert connection.recv(1000).startswith(b"HTTP/1.1 200 ")
+        meanwhile()
+        size = 0
+        with contextlib.suppress(ConnectionResetError):
+            while size < LARGE - 1000 and (data := connection.recv(256 * 1024)):
+                size += len(data)
+    return size
+
+
+@pytest.mark.parametrize("revoked", [True, False])
+def test_a_download_ends_with_its_key(daemon: Serving, tmp_path: Path, *, revoked: bool) -> None:
+    """Specification 5.3; the downloads of all other keys go on."""
+    (tmp_path / "uploads").mkdir()
+    (tmp_path / "uploads" / "large.txt").write_bytes(b"0123456789abcde\n" * (LARGE // 16))
+    key = daemon.new_key("lost" if revoked else "kept")
+    other = daemon.new_key("gone")
+
+    def revoke() -> None:
+        name, lost = ("lost", key) if revoked else ("gone", other)
+        delete_by_hand(daemon.layout, name)
+        until(lambda: daemon.client(lost).get("/api/remote/bots").status == 401)
+
+    request = build_request("GET", "/api/files/large.txt", key=key)
+    assert (read_slowly(daemon, request, revoke) < LARGE // 2) is revoked
+
+
+@pytest.mark.parametrize("way", ["signed out", "demoted", "signed out elsewhere"])
+def test_a_download_ends_with_its_login(serve: Serve, tmp_path: Path, way: str) -> None:
+    daemon = serve(add_users(tmp_path))
+    (tmp_path / "uploads").mkdir()
+    (tmp_path / "uploads" / "large.txt").write_bytes(b"0123456789abcde\n" * (LARGE // 16))
+    mia, elsewhere = Browser(daemon), Browser(daemon)
+
+    def end() -> None:
+        if way == "demoted":
+            UserFile(daemon.layout).change("mia", role="viewer")
+        else:
+            ending = mia if way == "signed out" else elsewhere
+            assert ending.send("DELETE", "/api/session").status == 204
+        if way != "signed out elsewhere":
+            until(lambda: mia.send("GET", "/api/session").status == 401)
+
+    request = build_request("GET", "/api/files/large.txt", f"Cookie: {mia.cookie}", key=None)
+    assert (read_slowly(daemon, request, end) < LARGE // 2) is (way != "signed out elsewhere")
 
 
 def note_waiting(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
