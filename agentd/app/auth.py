@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from agentd.auth.events import KeysUpdate
 from agentd.auth.key_service import KeyService
 from agentd.auth.key_store import KeyFile
-from agentd.auth.roles import User, get_code_user
+from agentd.auth.roles import User, explain_refused_name, get_code_user
 from agentd.auth.session_store import SessionFile
 from agentd.auth.sessions import SessionManager
 from agentd.auth.sign_in_links import SignInLinks
@@ -127,6 +127,8 @@ def report_problems(
         if auth.keys.problem:
             yield ConfigProblem(layout.keys, 0, auth.keys.problem)
         yield from auth.management_keys.problems
+        for name in auth.sessions.directory.refused:
+            yield ConfigProblem(layout.users, 0, explain_refused_name(name))
         for file in (auth.users, *files):
             yield from file.problems
 

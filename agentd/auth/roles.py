@@ -18,6 +18,7 @@ from agentd.auth.key import Digest
 from agentd.auth.password import PasswordHash
 from agentd.core import ids
 from agentd.core.clock import Timestamp, format_iso, parse_iso, require_timestamps
+from agentd.core.errors import Conflict
 from agentd.http.access import Caller
 from agentd.http.cookies import MAX_SESSION_AGE
 
@@ -32,7 +33,11 @@ USE_INTERVAL = timedelta(hours=1)
 
 
 NAMELESS_ADMINISTRATOR = "administrator"
-"""The administrator's name if none is configured."""
+"""The administrator's name if none is configured.
+
+A user of the file may have it, as an administrator: with a lesser role, that user would see and
+end the logins by one-time codes.
+"""
 
 
 UserRole: TypeAlias = Literal["viewer", "manager", "administrator"]
@@ -50,6 +55,21 @@ UserName: TypeAlias = Annotated[
 def is_user_name(text: str) -> bool:
     """Return whether this is a valid user name."""
     return bool(re.fullmatch(_NAME, text))
+
+
+_REFUSED_NAME = "user named {} must have the role administrator"
+_CODES_USE_IT = "one-time codes sign in under that name"
+
+
+def explain_refused_name(name: str) -> str:
+    """Explain why a user of the file may not sign in under that name."""
+    return f"a {_REFUSED_NAME.format(name)}: {_CODES_USE_IT}"
+
+
+def check_role(name: str, role: UserRole) -> None:
+    """Raise ``Conflict`` if a user of that name may not have the role."""
+    if name == NAMELESS_ADMINISTRATOR and role != "administrator":
+        raise Conflict(f"A {_REFUSED_NAME.format(name)}", f"{_CODES_USE_IT.capitalize()}.")
 
 
 class User(Struct, frozen=True):
@@ -143,7 +163,8 @@ class UserDirectory:
     """The users who may sign in; immutable.
 
     ``administrator`` is the one of the environment, which replaces a user of the same name in the
-    file. ``by_code`` is the user that one-time codes sign in.
+    file. ``by_code`` is the user that one-time codes sign in; a user of the file with that name and
+    a lesser role may not sign in.
     """
 
     def __init__(
@@ -154,8 +175,14 @@ class UserDirectory:
     ) -> None:
         self._by_code = by_code
         self._users = {user.name: user for user in users}
+        self.refused: tuple[str, ...] = ()
+        """The names of users who may not sign in."""
         if administrator:
             self._users[administrator.name] = administrator
+        taken = self._users.get(by_code.name) if by_code else None
+        if taken and taken.role != "administrator":
+            self.refused = (taken.name,)
+            del self._users[taken.name]
 
     def __iter__(self) -> Iterator[User]:
         return iter(self._users.values())

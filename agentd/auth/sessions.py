@@ -145,7 +145,7 @@ class SessionManager:
         self._by_code = by_code
         self._redeem_link = redeem_link
         self._codes = LoginCodes(clock.monotonic)
-        self._directory = UserDirectory((), administrator, by_code)
+        self.directory = UserDirectory((), administrator, by_code)
         self._has_all_sessions = False
         self._sessions: dict[str, _CachedSession] = {}
         self._lapsed: frozenset[str] = frozenset()
@@ -179,10 +179,10 @@ class SessionManager:
 
         An invalid file ends no session: its last valid version stays in effect.
         """
-        self._directory = UserDirectory(self._users.current, self._administrator, self._by_code)
+        self.directory = UserDirectory(self._users.current, self._administrator, self._by_code)
         if not self._users.problems:
             known = [each.session for each in self._sessions.values()]
-            self._drop(one for one in known if self._directory.get_caller(one) is None)
+            self._drop(one for one in known if self.directory.get_caller(one) is None)
 
     @property
     def is_complete(self) -> bool:
@@ -192,7 +192,7 @@ class SessionManager:
     @property
     def users(self) -> tuple[User, ...]:
         """The users who may sign in."""
-        return tuple(self._directory)
+        return tuple(self.directory)
 
     async def ensure_current(self) -> None:
         """Reload the users if their file has changed; costs one ``stat`` otherwise.
@@ -207,7 +207,7 @@ class SessionManager:
         now = self._clock.now()
         if known is None or known.expires_at <= now:
             return None
-        caller = self._directory.get_caller(known.session)
+        caller = self.directory.get_caller(known.session)
         if caller and now >= known.update_after:
             used = structs.replace(known.session, used=now)
             self._sessions[used.sha256] = _CachedSession(used)
@@ -219,7 +219,7 @@ class SessionManager:
         now = self._clock.now()
         for known in self._sessions.values():
             if known.session.id == session_id and known.expires_at > now:
-                return self._directory.get_caller(known.session)
+                return self.directory.get_caller(known.session)
         return None
 
     def is_known(self, session_id: str) -> bool:
@@ -242,9 +242,9 @@ class SessionManager:
         cannot be probed; ``LimitReached`` when too many sign in at once.
         """
         await self.ensure_current()
-        user = self._directory.get(name)
-        matches = await self._passwords.verify(entered, user, self._directory, network)
-        if user is None or not matches or self._directory.get(name) != user:
+        user = self.directory.get(name)
+        matches = await self._passwords.verify(entered, user, self.directory, network)
+        if user is None or not matches or self.directory.get(name) != user:
             raise Unauthorized(WRONG_CREDENTIALS)
         return await self._begin(user, network, origin)
 
@@ -276,7 +276,7 @@ class SessionManager:
         self, user: User, network: str, origin: LoginOrigin, *, by_code: bool = False
     ) -> NewSession:
         token, session = begin_session(user, self._clock.now(), origin, by_code=by_code)
-        caller = self._directory.get_caller(session)
+        caller = self.directory.get_caller(session)
         assert caller
         self._sessions[session.sha256] = _CachedSession(session)
         self._version += 1
@@ -294,7 +294,7 @@ class SessionManager:
 
         An unknown name is not logged: it may be a password that was typed into the wrong field.
         """
-        of_user = f" of {name}" if self._directory.get(name) else ""
+        of_user = f" of {name}" if self.directory.get(name) else ""
         _log.warning("failed login%s from %s", of_user, network)
 
     async def sign_out(self, caller: Caller, *, everywhere: bool = False) -> None:
@@ -306,7 +306,7 @@ class SessionManager:
 
     def list_sessions(self, name: str) -> list[LoginSession]:
         """Return the valid sessions of a user, the last used first."""
-        now, find = self._clock.now(), self._directory.get_caller
+        now, find = self._clock.now(), self.directory.get_caller
         own = [one for one in self._find_sessions(name) if one.expires_at > now and find(one)]
         return sorted(own, key=lambda one: (one.used, one.created), reverse=True)
 
@@ -325,8 +325,8 @@ class SessionManager:
 
     async def verify_password(self, caller: Caller, entered: str, network: str) -> None:
         """Raise ``Forbidden`` unless this is the caller's password."""
-        user = self._directory.get(caller.name)
-        if not await self._passwords.verify(entered, user, self._directory, network):
+        user = self.directory.get(caller.name)
+        if not await self._passwords.verify(entered, user, self.directory, network):
             raise Forbidden("The current password is wrong", "Nothing was changed.")
 
     def _find_sessions(self, name: str) -> list[LoginSession]:

@@ -9,7 +9,7 @@ from typing import Literal
 
 from msgspec import Struct, structs
 
-from agentd.auth.roles import User
+from agentd.auth.roles import User, check_role
 from agentd.core.errors import Conflict, NotFound, iter_repeated, suggest_name
 from agentd.storage import document
 from agentd.storage.document import Document
@@ -64,19 +64,25 @@ class UserFile:
             )
 
     def add(self, user: User) -> None:
-        """Add a user. ``Conflict`` when the name is taken."""
+        """Add a user. ``Conflict`` when the name is taken, or not for this role."""
         self.check_free(user.name)
+        check_role(user.name, user.role)
         users, edit = self._open_for_edit()
         values = structs.asdict(user)
         edit(lambda text: text.append_item(("users",), values), (*users, user))
 
     def change(self, name: str, *, role: str = "", password: str = "") -> None:
-        """Change the role or password, where given; ``password`` is a hash. ``NotFound``."""
+        """Change the role or password, where given; ``password`` is a hash.
+
+        ``NotFound``; ``Conflict`` when the name is not for this role.
+        """
         users, edit = self._open_for_edit()
         index = _find_index(users, name)
         given = {"role": role, "password": password}
         values = {what: value for what, value in given.items() if value}
         user = structs.replace(users[index], **values)
+        if role:
+            check_role(name, user.role)
         edit(
             lambda text: text.update_item(("users",), index, values),
             (*users[:index], user, *users[index + 1 :]),

@@ -43,6 +43,17 @@ def test_people_are_added_changed_and_removed_and_the_file_stays_private(file):
     assert Path(file.path).stat().st_mode & 0o777 == 0o600
 
 
+def test_the_name_of_one_time_codes_is_an_administrators(file):
+    """Whoever else has it sees and ends the logins by code."""
+    with pytest.raises(Conflict, match="must have the role administrator"):
+        file.add(User("administrator", "viewer", HASH))
+    file.add(User("administrator", "administrator", HASH))
+    with pytest.raises(Conflict):
+        file.change("administrator", role="manager")
+    file.change("administrator", password=OTHER)
+    assert file.load() == (User("administrator", "administrator", OTHER),)
+
+
 def test_comments_and_order_stay(file):
     text = f"""\
 # ours

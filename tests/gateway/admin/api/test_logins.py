@@ -78,3 +78,22 @@ def test_an_administrator_needs_no_management_key_to_be_configured(tmp_path: Pat
         assert daemon.administrator().get(CHANNELS).status == 200
         assert daemon.client(None).get(CHANNELS).status == 503
         assert daemon.client(MANAGEMENT_KEY).get(CHANNELS).status == 503
+
+
+def test_whoever_the_file_gives_the_name_of_the_codes_may_not_sign_in(tmp_path: Path) -> None:
+    """With a lesser role, he would see and end the administrator's logins by code."""
+    environ = {"PROXY_APP_HASH": HASH}
+    with Serving(tmp_path, environ=environ) as daemon:
+        file = UserFile(daemon.layout)
+        file.add(User("administrator", "administrator", hash_password(WORD, CHEAP)))
+        code = daemon.client(MANAGEMENT_KEY).post("/api/agent/session", {})["code"]
+        by_code = sign_in_by_token(daemon, code=code)
+        path = Path(file.path)
+        edited = path.read_text().replace("role: 'administrator'", "role: viewer")
+        path.write_text(edited)
+        signing = {"user": "administrator", "password": WORD}
+        assert daemon.client(None).post("/api/session", signing).status == 401
+        assert len(by_code.get("/api/sessions")["sessions"]) == 1
+        (problem,) = by_code.get("/api/settings/all")["problems"]
+        assert problem["what"].startswith("a user named administrator must have the role")
+        by_code.close()
