@@ -217,12 +217,18 @@ class _Dotenv(NamedTuple):
     unused: tuple[str, ...]
 
 
-def _read_dotenv(path: str) -> _Dotenv:
-    found = document.read_document(path, LIMIT)
+def _read_dotenv(path: str, *, own: bool = False) -> _Dotenv:
+    """Read a file ``.env``; empty when there is none. With ``own``, it must be only ours.
+
+    It has to be where it names keys: others may have write access to the working folder.
+    """
+    found = document.read_document(path, LIMIT, own=own)
     if found is None:
         return _Dotenv({}, ())
     others = [name for name in (*VARIABLES, CONFIG_VARIABLE) if name not in DOTENV_VARIABLES]
     taken = dotenv.load(path, found.data, DOTENV_VARIABLES)
+    if any(taken.values()) and not own:
+        return _read_dotenv(path, own=True)
     return _Dotenv(taken, dotenv.find_assigned(found.data, others))
 
 

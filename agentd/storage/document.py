@@ -118,8 +118,8 @@ def read_document(
     """Return the document, or ``None`` when it does not exist.
 
     It must be a regular file of at most ``limit`` bytes. With ``own``, for files that grant access,
-    it must belong to us and be writable by nobody else; with ``private``, for files that hold a
-    secret, readable by nobody else. Raises ``ConfigError`` or ``Unavailable``.
+    it must belong to us or to root and be writable by nobody else; with ``private``, for files that
+    hold a secret, readable by nobody else. Raises ``ConfigError`` or ``Unavailable``.
     """
     with translate_os_errors(path, "read"):
         try:
@@ -213,9 +213,12 @@ def _refuse_wrong_kind(path: str, info: os.stat_result) -> None:
 
 
 def _refuse_shared_write(path: str, info: os.stat_result) -> None:
-    """Refuse a file of keys that others can write: they could add their own."""
+    """Refuse a file of keys that others can write: they could add their own.
+
+    Root's files are accepted, since root can do that anyway.
+    """
     us = os.geteuid()
-    if info.st_uid != us:
+    if info.st_uid not in (us, 0):
         what = f"belongs to user id {info.st_uid}, agentd runs as {us}; chown {us} {path}"
     elif info.st_mode & (modes.S_IWGRP | modes.S_IWOTH):
         what = f"can be written by others; chmod go-w {path}"

@@ -131,6 +131,30 @@ def test_from_dotenv_only_what_the_specifications_name_is_taken(home, folder, va
     assert value not in result
 
 
+@pytest.mark.parametrize("variable", ["AGENT_API_KEY", "PROXY_APP_HASH"])
+def test_no_key_is_taken_from_a_dotenv_that_others_can_write(folder, variable):
+    """Whoever else may write to a shared folder would be given the daemon."""
+    file = folder / ".env"
+    file.write_text(f"OTHER=1\n{variable}={'a' * 64}\n")
+    for mode in (0o666, 0o664):
+        file.chmod(mode)
+        with pytest.raises(ConfigError, match=f"can be written by others; chmod go-w {file}"):
+            load(folder)
+    file.chmod(0o644)
+    assert getattr(load(folder).settings, variable.lower()) == "a" * 64
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_no_key_is_taken_from_a_dotenv_of_another_user(folder):
+    file = folder / ".env"
+    file.write_text(f"PROXY_APP_HASH={'a' * 64}\n")
+    os.chown(file, 12345, -1)
+    with pytest.raises(ConfigError, match=f"chown 0 {file}"):
+        load(folder)
+    file.write_text("OTHER=1\nAGENT_API_KEY=\n")
+    assert not load(folder).settings.agent_api_key
+
+
 def test_the_sources_are_reported_without_any_value(home, folder):
     (folder / ".env").write_text(f"PROXY_APP_HASH={'e' * 64}\n")
     (folder / "agentd.yml").write_text("port: 4711\n")

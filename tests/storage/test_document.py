@@ -237,6 +237,13 @@ def test_a_guarded_file_of_another_user_is_refused_with_the_remedy(path):
         document.read_document(path, 10, own=True)
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has files of root here")
+def test_a_guarded_file_of_root_is_taken(path, monkeypatch):
+    document.replace_document(path, b"key")
+    monkeypatch.setattr(os, "geteuid", lambda: 12345)
+    assert document.read_document(path, 10, own=True) is not None
+
+
 def test_a_guarded_file_with_a_second_name_is_refused(path, tmp_path):
     document.replace_document(path, b"key")
     os.link(path, tmp_path / "other")
