@@ -128,6 +128,12 @@ class RelayedStream:
             return self._abort(error)
         if piece:
             return self._restore(self._adapter.feed(piece))
+        return self._end()
+
+    def _end(self) -> bytes:
+        """End the reply, as the supplier has."""
+        if self._is_revoked:  # a reply without a length then ends as if it were whole
+            return self._abort(None)
         self._is_over = True
         return self._restore(self._adapter.close())
 

@@ -296,6 +296,28 @@ def test_the_supplier_is_cut_off_though_the_caller_takes_nothing(
     assert b"revoked or expired" in rest[-1000:]
 
 
+def test_the_caller_is_told_why_though_the_suppliers_reply_ends_with_its_connection(
+    gateway: RunningGateway, raw_supplier: RawSupplier
+) -> None:
+    """Such a reply has no length: cut off, it looks as if the supplier had ended it."""
+    piece = {"choices": [{"index": 0, "delta": {"content": "hi"}}]}
+
+    def stall(line: socket.socket) -> None:
+        line.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n")
+        line.sendall(f"data: {json.dumps(piece)}\n\n".encode())
+        line.recv(1)
+
+    raw_supplier.behave = stall
+    caller = gateway.add_caller()
+    with caller.begin_call("openai-chat", "odd") as line:
+        wait_for_bytes(line, b'"hi"')
+        delete_key(gateway, gateway.setup.keys[-1])
+        reply = read_answer(line, "openai-chat")
+    assert (reply.status, reply.whole, reply.ended) == (200, True, False)
+    assert "revoked or expired" in reply.error()["message"]
+    wait_for_revoked_record(gateway, caller, status=200)
+
+
 def test_a_reply_that_was_recorded_already_is_the_callers(
     gateway: RunningGateway, raw_supplier: RawSupplier
 ) -> None:
