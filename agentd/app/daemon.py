@@ -202,7 +202,9 @@ def _open_feed(stack: contextlib.AsyncExitStack, core: Core) -> Feed:
     encode = partial(encode_record, state.runs)
     replay = Replay(core.layout, encode, latest, core.chats.list_all_summaries())
     stack.push_async_callback(replay.close)
-    return Feed(core.bus, core.chats, replay, latest, state.runs)
+    feed = Feed(core.bus, core.chats, replay, latest, state.runs)
+    core.repository.on_removed.append(feed.forget_chat)
+    return feed
 
 
 def _start_background_tasks(

@@ -118,6 +118,15 @@ class Replay:
                 return True
             return self._log.position >= upto
 
+    async def forget_chat(self, chat: int) -> None:
+        """Drop the stored events of a chat that was removed for ever, which has no journal.
+
+        The log is then made anew from the journals of the others.
+        """
+        async with self._filling:
+            await self._run_in_log_thread(self._log.open)
+            await self._run_in_log_thread(self._log.forget_chat, chat)
+
     async def close(self) -> None:
         """End the threads."""
         await asyncio.to_thread(self._journals.shutdown)

@@ -6,7 +6,7 @@ published, in the order of all changes.
 
 import asyncio
 from bisect import bisect_left, insort
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Protocol
 
 from agentd.chats.events import derive_events
@@ -81,6 +81,8 @@ class ChatRepository:
         self.summaries = {one.id: one for one in summaries.values() if not one.deleted_at}
         self.deleted = {one.id: one for one in summaries.values() if one.deleted_at}
         """The chats in the trash."""
+        self.on_removed: list[Callable[[ChatSummary], Awaitable[None]]] = []
+        """Called with a chat that was removed for ever."""
         self.ids = sorted(self.summaries)
         """The ids of all that is known, the oldest first."""
 

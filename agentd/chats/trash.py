@@ -93,8 +93,7 @@ class Trash:
         async with self._lock:
             if chat_id not in self._chats.deleted:
                 raise NotFound(f"Chat {chat_id} is not in the trash")
-            await self._files.purge(chat_id)
-            del self._chats.deleted[chat_id]
+            await self._remove(chat_id)
             log.info("chat %d is deleted for good by %s", chat_id, by)
 
     async def purge(self, now: Timestamp) -> None:
@@ -106,12 +105,17 @@ class Trash:
         async with self._lock:
             for chat in [one for one in self.list_deleted() if one.deleted_at < horizon]:
                 try:
-                    await self._files.purge(chat.id)
+                    await self._remove(chat.id)
                 except AgentdError as error:
                     log.warning("chat %d stays in the trash: %s", chat.id, error.message)
                 else:
-                    del self._chats.deleted[chat.id]
                     log.info("chat %d, deleted %s, is gone for ever", chat.id, chat.deleted_at)
+
+    async def _remove(self, chat_id: int) -> None:
+        await self._files.purge(chat_id)
+        removed = self._chats.deleted.pop(chat_id)
+        for listener in self._chats.on_removed:
+            await listener(removed)
 
 
 def get_restore_deadline(deleted_at: Timestamp) -> Timestamp:

@@ -188,6 +188,11 @@ class EventLog:
             _select_rows(batch.rows, data, (after, upto), chats, pieces, rows)
         return EventBatch(upto, b"".join(pieces), rows)
 
+    def forget_chat(self, chat: int) -> None:
+        """Delete the log if it has events of a chat that was removed for ever."""
+        if any(chat in batch.rows[1::3] for batch in self._batches):
+            self.reset(self.position)
+
     def close(self) -> None:
         """Close the files."""
         for segment in self._segments:

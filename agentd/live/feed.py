@@ -108,6 +108,10 @@ class EventHistory(Protocol):
         """Store events for clients that miss them; False while there are more to store."""
         ...
 
+    async def forget_chat(self, chat: int) -> None:
+        """Drop the stored events of a chat that was removed for ever."""
+        ...
+
 
 class JournalCatalog(Protocol):
     """The chats, as the feed needs them."""
@@ -146,6 +150,15 @@ class _RecentEvents:
         if seq < self._before:
             return None
         return [row for row in self._events if seq < row[0] <= upto]
+
+    def forget_chat(self, chat: int) -> None:
+        """Drop the events of a chat that was removed for ever."""
+        rows = zip(self._events, self._weights, strict=True)
+        kept = [(row, weight) for row, weight in rows if row[1].about_chat != chat]
+        self._events = deque(row for row, _ in kept)
+        self._weights = deque(weight for _, weight in kept)
+        self._size = sum(self._weights)
+        self._sizes.pop(chat, None)
 
     def _estimate_size(self, event: Event) -> int:
         """Return about how many bytes an event keeps in memory.
@@ -187,6 +200,8 @@ class Feed:
         self._recent = _RecentEvents(latest)
         self._persisted = self._seen = latest
         self._quiet = 0
+        self._removed = 0
+        """The last seq of a chat that was removed for ever in this run."""
         self.position = latest
         """The seq of the last record whose events were all sent."""
         bus.subscribe(self._on_event)
@@ -209,9 +224,12 @@ class Feed:
     ) -> AsyncIterator[EventBatch] | None:
         """Return the events after a cursor up to the record ``upto``, in batches made on demand.
 
-        None when they are not available: too many events, or a cursor that is not from this
-        history, because the state folder was restored from an older copy.
+        None when they are not available: too many events, those of a chat that was removed for
+        ever, or a cursor that is not from this history, because the state folder was restored from
+        an older copy.
         """
+        if 0 < after.seq < self._removed:
+            return None
         if after.seq > upto or not self._runs.has_seq(after.seq, after.run_id):
             return None
         first = after.seq if after.part == WHOLE_RECORD else after.seq - 1
@@ -237,6 +255,15 @@ class Feed:
         chats = self._chats.list_all_summaries() if self._quiet >= QUIET_CALLS else None
         if await self._history.persist(self._recent.list_after, upto, chats):
             self._persisted = upto
+
+    async def forget_chat(self, chat: JournalState) -> None:
+        """Send no missed events of a chat any more that was removed for ever, and store none.
+
+        Those who may not have heard that it was deleted have to load everything again.
+        """
+        self._removed = max(self._removed, chat.seq)
+        self._recent.forget_chat(chat.id)
+        await self._history.forget_chat(chat.id)
 
     def _on_event(self, event: Event) -> None:
         cursor = None

@@ -3,6 +3,7 @@
 import asyncio
 import random
 from functools import partial
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -13,6 +14,8 @@ from agentd.chats.events import QueueUpdate
 from agentd.chats.queue import QueueItem
 from agentd.chats.replay import Replay
 from agentd.chats.service import NewChat
+from agentd.chats.trash import Trash
+from agentd.chats.trash_store import TrashFolder
 from agentd.live import feed as module
 from agentd.live.cursor import WHOLE_RECORD, EventCursor
 from agentd.live.feed import Feed, decode_batch, encode_record
@@ -99,6 +102,32 @@ async def test_nothing_after_the_last_record_that_was_asked_for(layout, kept):
             assert await fed.read_missed(EventCursor(0), upto) == [
                 row for row in told if row[0].seq <= upto
             ]
+        await fed.replay.close()
+
+
+@pytest.mark.gen_test
+async def test_of_a_chat_that_was_removed_for_ever_nothing_is_reported_again(layout, kept):
+    async with running_services(layout) as services:
+        fed = FeedSetup(services)
+        repository = services.chats._chats
+        repository.on_removed.append(fed.feed.forget_chat)
+        await change_chats(services)
+        gone = (await services.chats.create(NewChat(prompt="a secret word"), ME)).id
+        assert any(chat == gone for _, _, chat, _, _ in await fed.read_missed(EventCursor(0)))
+        await fed.feed.persist()
+        trash = Trash(repository, TrashFolder(layout))
+        await trash.delete(gone, ME)
+        deleted = fed.told[-1].cursor
+        await trash.delete_for_good(gone, ME)
+        await change_chats(services, seed=1)
+        rest = [row for row in encode_events(fed.told) if row[2] != gone]
+        assert await fed.read_missed(EventCursor(0)) == rest
+        assert await fed.read_missed(rest[5][0]) is None  # it may know the chat
+        assert await fed.read_missed(deleted) == [row for row in rest if row[0] > deleted]
+        await fed.feed.persist()
+        written = [path.read_bytes() for path in Path(layout.events).iterdir()]
+        assert written
+        assert not any(b"a secret word" in data for data in written)
         await fed.replay.close()
 
 

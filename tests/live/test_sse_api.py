@@ -646,3 +646,19 @@ def test_a_damaged_chat_keeps_nobody_from_the_others(serve):
     assert [event for event in found if get_chat_id(event) == other] == [
         event for event in told if get_chat_id(event) == other
     ]
+
+
+def test_a_chat_that_was_deleted_for_good_is_in_no_event_and_no_file(serve):
+    daemon = serve()
+    client = daemon.client()
+    gone = client.create_chat(title="a word of the past")
+    assert any("a word of the past" in event.data for event in read_history(daemon))
+    client.delete(f"/api/chats/{gone}")
+    assert client.delete(f"/api/chats/trash/{gone}").status == 204
+    talk(client)
+    events = read_history(daemon)
+    assert events
+    assert not any("a word of the past" in event.data for event in events)
+    files = [path for path in Path(daemon.layout.state).rglob("*") if path.is_file()]
+    assert files
+    assert not any(b"a word of the past" in path.read_bytes() for path in files)
