@@ -918,6 +918,35 @@ async def test_a_cursor_from_before_the_pricing_is_refused(layout, ledger):
         await ledger.read_page(RequestFilter(), 2, cursor)
 
 
+async def test_the_requests_of_today_are_never_deleted(layout, clock):
+    ledger, _ = await reopen(layout, clock)
+    await ledger.add_record(build_record(1))
+    assert await ledger.delete_old(1, LATER) == []  # whatever the day is taken for
+    assert read_ids(layout) == ["r-1"]
+    await ledger.close()
+
+
+@pytest.mark.parametrize("in_place", [True, False])
+async def test_a_file_of_today_that_somebody_replaces_is_counted_again(layout, clock, in_place):
+    ledger, _ = await reopen(layout, clock)
+    for number in (1, 2):
+        await ledger.add_record(build_record(number))
+    assert (await list_rows(ledger, "total", DAY, DAY))[0].cost == Decimal("0.5")
+    path = get_path(layout)
+    if in_place:  # the same file, with fewer requests
+        path.write_bytes(path.read_bytes().splitlines(keepends=True)[0])
+        expected = Decimal("0.25")
+    else:  # another file of the same size
+        dear = [build_record(number, cost=Decimal("0.75")) for number in (1, 2)]
+        other = path.with_suffix(".new")
+        other.write_bytes(b"".join(map(encode_checksummed, dear)))
+        assert other.stat().st_size == path.stat().st_size
+        other.rename(path)
+        expected = Decimal("1.5")
+    assert (await list_rows(ledger, "total", DAY, DAY))[0].cost == expected
+    await ledger.close()
+
+
 def test_a_day_without_requests_is_no_file_that_was_replaced(layout, clock, caplog):
     days, path = DailyReports(layout, lambda: clock.now()[:10]), get_path(layout, DAY)
     path.parent.mkdir(parents=True)
