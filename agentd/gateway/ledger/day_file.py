@@ -47,6 +47,10 @@ class ReadPosition(Struct):
     """The CRC-32 of those bytes."""
     corrupt_lines: list[CorruptLine] = field(default_factory=list, name="damaged")
 
+    def copy(self) -> "ReadPosition":
+        """Return the same, to be advanced."""
+        return structs.replace(self, corrupt_lines=list(self.corrupt_lines))
+
 
 def list_days(folder: str) -> list[str]:
     """Return the days that have a file in a folder, in order."""

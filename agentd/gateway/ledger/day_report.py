@@ -325,7 +325,7 @@ class DayReportFile(StoredReport):
     def to_fold(self) -> DayFold:
         """Return the same in memory, to be read on."""
         fold = DayFold(self.head.day, self.head.slot)
-        fold.position, fold.mtime_ns = self.head.position, self.head.mtime_ns
+        fold.position, fold.mtime_ns = self.head.position.copy(), self.head.mtime_ns
         fold.saved = fold.position.lines, fold.mtime_ns
         tally = fold.totals
         tally.names, tally.quarters = dict(self.get_key_names()), self.get_quarters()

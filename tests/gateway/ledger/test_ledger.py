@@ -642,11 +642,16 @@ async def test_a_day_that_goes_while_its_file_is_open_still_counts(layout, clock
     await ledger.close()
 
 
+@pytest.mark.parametrize("has_report", [True, False])
 async def test_requests_stay_while_what_they_add_up_to_cannot_be_written(
-    layout, clock, monkeypatch
+    layout, clock, monkeypatch, has_report
 ):
     await run_once(layout, clock, [build_record(1, format_time(DAY))])
-    Path(layout.get_ledger_report_path(DAY)).unlink()
+    if has_report:  # of fewer requests
+        with get_path(layout).open("ab") as file:
+            file.write(encode_checksummed(build_record(2, format_time(DAY))))
+    else:
+        Path(layout.get_ledger_report_path(DAY)).unlink()
     clock.move(300 * 86400)
     ledger = Ledger(layout, clock)
 
@@ -658,6 +663,28 @@ async def test_requests_stay_while_what_they_add_up_to_cannot_be_written(
     with pytest.raises(Unavailable, match="are kept"):
         await ledger.delete_old(90, clock.now()[:10])
     assert get_path(layout).exists()
+    await ledger.close()
+
+
+async def test_a_late_request_counts_though_the_report_of_its_day_cannot_be_written(
+    layout, clock, monkeypatch
+):
+    await run_once(layout, clock, [build_record(1, format_time(DAY))])
+    clock.move(86400)
+
+    def raise_disk_full(*_):
+        raise Unavailable("disk full")
+
+    ledger, _ = await reopen(layout, clock)
+    with monkeypatch.context() as patch:
+        patch.setattr(daily_reports, "write_report", raise_disk_full)
+        await ledger.add_record(build_record(2, format_time(DAY)))
+        for _ in range(2):
+            assert (await list_rows(ledger, "total", DAY, DAY))[0].requests == 2
+    assert (await list_rows(ledger, "total", DAY, DAY))[0].requests == 2
+    await ledger.close()
+    ledger, sums = await reopen(layout, clock)
+    assert sums.get_spend("abcdefghijkl") == Decimal("0.5")
     await ledger.close()
 
 
