@@ -11,6 +11,7 @@ from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -639,6 +640,19 @@ async def test_a_day_that_goes_while_its_file_is_open_still_counts(layout, clock
     assert spent.get_spend("abcdefghijkl") == Decimal("0.75")
     by_model = await ledger.count_model_spend({"abcdefghijkl": DAY})
     assert by_model.get_spend("abcdefghijkl/large") == Decimal("0.75")
+    await ledger.close()
+
+
+async def test_what_keys_spend_on_models_is_counted_from_the_first_day_of_each(layout, clock):
+    ledger = Ledger(layout, clock)
+    ledger.zone = ZoneInfo("Asia/Kathmandu")  # its hours begin at 15 minutes past
+    await ledger.open()
+    for number, (key, day) in enumerate([("a", DAY), ("b", DAY), ("b", NEXT)]):
+        await ledger.add_record(build_record(number, f"{day}T10:45:00.000Z", key=key))
+    found = await ledger.count_model_spend({"a": DAY, "b": NEXT})
+    assert [found.get_spend(f"{key}/large") for key in "ab"] == [Decimal("0.25")] * 2
+    moments = (parse_iso(f"{DAY}T10:{minute}:00.000Z") for minute in (45, 46))
+    assert [found.get_spend("a/large", one) for one in moments] == [Decimal("0.25"), 0]
     await ledger.close()
 
 
