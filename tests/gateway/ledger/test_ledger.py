@@ -643,6 +643,20 @@ async def test_a_day_that_goes_while_its_file_is_open_still_counts(layout, clock
     await ledger.close()
 
 
+async def test_a_window_that_begins_within_a_closed_day_counts_its_first_quarter_once(
+    layout, clock
+):
+    times = [f"{DAY}T09:59:59.000Z", f"{DAY}T10:00:00.000Z"]
+    await run_once(layout, clock, [build_record(n, at) for n, at in enumerate(times)])
+    clock.move(2 * 86400)
+    begin = parse_iso(times[1])
+    for _ in range(2):  # the second time from the snapshot
+        ledger, sums = await reopen(layout, clock, begin)
+        assert sums.get_spend("abcdefghijkl") == Decimal("0.5")
+        assert sums.get_spend("abcdefghijkl", begin) == Decimal("0.25")
+        await ledger.close()
+
+
 async def test_what_keys_spend_on_models_is_counted_from_the_first_day_of_each(layout, clock):
     ledger = Ledger(layout, clock)
     ledger.zone = ZoneInfo("Asia/Kathmandu")  # its hours begin at 15 minutes past
