@@ -154,12 +154,6 @@ class DailyReports:
             (day, one.position.size, one.position.sum) for day, one in self.iter_days(first, last)
         )
 
-    def iter_corruption(self) -> Iterator[str]:
-        """Yield the corrupt lines found so far: ``path:line: reason``."""
-        for day in self.list_days():
-            for one in self.get_day(day).position.corrupt_lines:
-                yield f"{self._layout.get_ledger_day_path(day)}:{one.line}: {one.reason}"
-
     def count_spend(self, window_starts: Iterable[datetime]) -> CountedSpend:
         """Return each key's spend, in total and since each of the ``window_starts``."""
         known = self.list_days()

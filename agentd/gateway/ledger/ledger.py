@@ -255,10 +255,6 @@ class Ledger:
                 log.info("from %s on some days cannot be read: %s", rollup.first, error.message)
             await asyncio.sleep(ROLLUP_PAUSE)
 
-    async def list_corruption(self) -> list[str]:
-        """Return each corrupt line as ``path:line: why``; they are counted nowhere."""
-        return await self._query(lambda: list(self._days.iter_corruption()))
-
     async def delete_old(self, keep_days: int, today: str, needed: str = "") -> list[str]:
         """Delete the requests of days that ended ``keep_days`` before ``today``; return these days.
 

@@ -297,14 +297,15 @@ async def test_a_file_that_is_all_torn_starts_again(layout, clock):
     assert read_ids(layout) == ["r-3"]
 
 
-async def test_a_damaged_line_is_reported_stays_in_place_and_counts_nowhere(layout, clock):
+async def test_a_damaged_line_is_reported_stays_in_place_and_counts_nowhere(layout, clock, caplog):
     await run_once(layout, clock, [build_record(n, cost=Decimal(n)) for n in (1, 2, 4)])
     damaged = get_path(layout).read_bytes().replace(b'"cost":"2"', b'"cost":"9"')
     get_path(layout).write_bytes(damaged)
     ledger, sums = await reopen(layout, clock)
     assert sums.get_spend("abcdefghijkl") == Decimal(5)
-    (reply,) = await ledger.list_corruption()
-    assert reply.startswith(f"{get_path(layout)}:2: ")
+    (damage,) = (await ledger.get_overview()).corrupt_days
+    assert (damage.day, damage.lines) == (DAY, 1)
+    assert f"{get_path(layout)}:2: corrupt line in the ledger" in caplog.text
     page = await ledger.read_page(RequestFilter())
     assert [one.id for one in page.records] == ["r-4", "r-1"]
     assert page.corrupt == 1
@@ -312,7 +313,7 @@ async def test_a_damaged_line_is_reported_stays_in_place_and_counts_nowhere(layo
     assert get_path(layout).read_bytes() == damaged
     again, sums = await reopen(layout, clock)
     assert sums.get_spend("abcdefghijkl") == Decimal(5)
-    assert await again.list_corruption() == [reply]
+    assert (await again.get_overview()).corrupt_days == [damage]
     await again.close()
 
 
@@ -564,7 +565,7 @@ async def test_a_line_that_shows_what_cannot_be_counts_nowhere(layout, clock, wr
     ledger, sums = await reopen(layout, clock)
     assert sums.get_spend("abcdefghijkl") == Decimal("0.5")
     assert (await ledger.get_totals("model", DAY, DAY)).total.requests == 2
-    assert len(await ledger.list_corruption()) == 1
+    assert [one.lines for one in (await ledger.get_overview()).corrupt_days] == [1]
     await ledger.close()
 
 

@@ -161,7 +161,7 @@ async def test_a_mark_counts_nowhere_while_its_call_is_under_way(layout):
     assert (await ledger.count_spend()).get_spend(KEY) == 0
     await ledger.add_record(build_record(1, NOW))
     assert (await ledger.count_spend()).get_spend(KEY) == Decimal("0.25")
-    assert not await ledger.list_corruption()
+    assert not (await ledger.get_overview()).corrupt_days
     assert (await ledger.get_totals("total", DAY, DAY)).total.requests == 1
     await ledger.close()
 
