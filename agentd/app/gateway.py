@@ -147,7 +147,7 @@ class ModelGateway:
         self.licence = LicenceService(LicenceFile(layout), clock)
         self.prices = PriceCatalogueService(layout, clock, lambda: self.channels.current)
         self._egress = Egress(Vpns(generation, Subscriptions(untrusted.parse_untrusted_yaml)))
-        self._secrets = ChannelSecrets(environ)
+        self._secrets = ChannelSecrets(environ, self._reload_own_secrets)
         self._own_secrets: tuple[ExactSecret, ...] = ()
         self.suppliers = Suppliers(self._secrets, self._egress)
         """The connections of the channels."""
@@ -321,6 +321,9 @@ class ModelGateway:
         self._egress.retain_only(self.channels.current)
         self.call_times.retain_only(self.channels.current)
         self.balances.on_channels_changed()
+        self._reload_own_secrets()
+
+    def _reload_own_secrets(self) -> None:
         if self._is_open:
             self._tasks.start(self._load_own_secrets())
 

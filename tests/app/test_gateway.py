@@ -191,3 +191,25 @@ async def test_the_keys_of_the_channels_that_were_written_last_are_masked(layout
         may_go_on.set()
         await until(lambda: len(gateway._tasks) == chores)
         assert get_masked() == {"sk-new-0123456789"}
+
+
+async def test_a_supplier_s_key_that_is_replaced_in_its_file_is_masked_once_it_is_used(
+    layout, tmp_path
+):
+    def get_masked():
+        return {one.text for one in gateway.active_rules.values}
+
+    secret, channels = tmp_path / "key", Path(layout.channels)
+    secret.write_text("sk-first-0123456789")
+    secret.chmod(0o600)
+    channel = {"name": "c", "dialects": ["anthropic"], "url": "https://a.example"}
+    channels.parent.mkdir(parents=True, exist_ok=True)
+    channels.write_text(json.dumps({"channels": [{**channel, "key": f"file:{secret}"}]}))
+    channels.chmod(0o600)
+    gateway = make_gateway(layout)
+    async with gateway:
+        assert get_masked() == {"sk-first-0123456789"}
+        secret.write_text("sk-second-0123456789")
+        _, key = await gateway.suppliers.reach(gateway.channels.current["c"])
+        assert key == "sk-second-0123456789"
+        await until(lambda: get_masked() == {key})

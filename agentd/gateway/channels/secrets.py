@@ -1,7 +1,7 @@
 """The secrets of channels at the moment of use."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from os.path import expanduser
 from typing import NamedTuple, TypeAlias
 
@@ -25,11 +25,14 @@ class ChannelSecrets:
     """The secrets of channels at the moment of use.
 
     A secret in a file is read again only if the file changed, so that an ordinary call costs one
-    ``stat`` and never waits.
+    ``stat`` and never waits. ``on_replaced`` is called when such a file has another secret.
     """
 
-    def __init__(self, environ: Mapping[str, str]) -> None:
+    def __init__(
+        self, environ: Mapping[str, str], on_replaced: Callable[[], None] = lambda: None
+    ) -> None:
         self._environ = environ
+        self._on_replaced = on_replaced
         self._files: dict[str, _CachedSecret] = {}
 
     def get(self, channel: Channel, field: SecretField = "key") -> str | None:
@@ -55,7 +58,10 @@ class ChannelSecrets:
         )  # before the content: an edit in between is seen
         value = await asyncio.to_thread(self._resolve, channel, field)
         if stamp and secret.startswith("file:"):
+            before = self._files.get(secret)
             self._files[secret] = _CachedSecret(stamp, value)
+            if before and before.value != value:
+                self._on_replaced()
         return value
 
     def _resolve(self, channel: Channel, field: SecretField) -> str:
