@@ -35,6 +35,8 @@ _EVENTS = "text/event-stream"
 
 _FORWARDED = ("anthropic-", "openai-", "x-ratelimit-", "retry-after", "request-id")
 """Prefixes of response headers that are forwarded to a caller of the same dialect."""
+_ACCOUNT = frozenset(("anthropic-organization-id", "openai-organization", "openai-project"))
+"""Response headers that name the account at the supplier, which is not the caller's."""
 
 
 class FailedAttempt(Struct, frozen=True):
@@ -265,4 +267,8 @@ def _get_content_type(response: UpstreamResponse) -> str:
 
 
 def _select_forwarded_headers(headers: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in headers.items() if name.startswith(_FORWARDED)}
+    return {
+        name: value
+        for name, value in headers.items()
+        if name.startswith(_FORWARDED) and name not in _ACCOUNT
+    }

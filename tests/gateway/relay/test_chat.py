@@ -44,6 +44,21 @@ def test_a_stream_is_passed_on_and_recorded(
     assert (entry.outcome, entry.stream, str(entry.cost)) == ("ok", True, "0.0045")
 
 
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_supplier_s_headers_are_passed_on_but_those_that_name_its_account(
+    setup: GatewaySetup, openai_client: openai.OpenAI, stream: bool
+) -> None:
+    account = {"OpenAI-Organization": "acme", "OpenAI-Project": "proj_1"}
+    others = {"OpenAI-Version": "2020-10-01", "X-RateLimit-Remaining-Requests": "7"}
+    hidden = {"Anthropic-Organization-Id": "acme", "Set-Cookie": "a=b", "X-Other": "c"}
+    setup.supplier.script(Answer((Say("hi"),), headers=account | others | hidden))
+    reply = openai_client.chat.completions.with_raw_response.create(
+        model="by-chat", messages=HELLO, stream=stream
+    )
+    assert {name: reply.headers.get(name) for name in others} == others
+    assert not {name.lower() for name in account | hidden} & set(reply.headers)
+
+
 def test_a_tool_call_is_passed_on(setup: GatewaySetup, openai_client: openai.OpenAI) -> None:
     setup.supplier.script(Call("ls", {"path": "/"}))
     reply = openai_client.chat.completions.create(
