@@ -34,6 +34,8 @@ def list_tools(number: int) -> dict[str, Any]:
             ]
             described = "<img src=x onerror=alert(1)>\x00" + "long " * 5000
             return {"tools": [{**tool, "name": name, "description": described} for name in names]}
+        case "library":
+            return {"tools": [{**tool, "name": "resolve_library_id"}]}
         case "twice":
             return {"tools": [tool, {**tool, "name": "other"}, {**tool, "description": "Again."}]}
         case "odd types":

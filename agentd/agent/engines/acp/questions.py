@@ -50,8 +50,10 @@ class AcpQuestions:
             case "session/request_permission":
                 if ask not in self._open:
                     self._open[ask] = request
-                    tool = self._work.get_tool(get_path(request.params, "toolCall"))
-                    question = tool.to_question(self._bounds, self._mcp_servers)
+                    call = get_path(request.params, "toolCall")
+                    bare = not get_path(call, "rawInput") and not any(iter_list(call, "locations"))
+                    tool = self._work.get_tool(call)
+                    question = tool.to_question(self._bounds, self._mcp_servers, bare=bare)
                     yield AskApproval(ask, question)
             case "elicitation/create":
                 yield from self._ask_person(ask, request)

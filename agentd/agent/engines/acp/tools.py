@@ -29,6 +29,12 @@ _NAMES = {
     "think": "think",
 }
 
+_MISNAMED = frozenset(("apply_patch", "context7_get_library_docs", "context7_resolve_library_id"))
+"""The tools of MCP servers that opencode takes for its own, as it calls them.
+
+When it asks about one of a server, it tells neither input nor places.
+"""
+
 _LONGEST_NAME = 60
 _MOST_LINES = 400
 """Longer texts are not compared line by line, which would take too long."""
@@ -125,29 +131,35 @@ class AcpTool(Struct, frozen=True):
                 diffs.append(make_diff(path, old, get_text(content, "newText")))
         return cut_diff("\n".join(filter(None, diffs)))
 
-    def to_question(self, bounds: WorkspaceBounds, servers: Iterable[str] = ()) -> Question:
+    def to_question(
+        self, bounds: WorkspaceBounds, servers: Iterable[str] = (), *, bare: bool = False
+    ) -> Question:
         """Return the question to ask before it is done.
 
-        A tool of one of the MCP ``servers`` is named as the rules for approvals name it.
+        ``bare``: the agent asks without an input or a place.
+        A tool of one of the MCP ``servers`` is named and judged as the rules for approvals name it.
         """
-        return self._classify_access(bounds).to_question(
-            self._find_server_tool(servers) or self.name,
-            self.describe_subject(bounds) or self.name,
+        tool = self._find_server_tool(servers, bare=bare)
+        judged = structs.replace(self, kind="other") if tool else self
+        return judged._classify_access(bounds).to_question(
+            tool or self.name,
+            judged.describe_subject(bounds) or self.name,
             diff=self.render_diff(bounds),
         )
 
-    def _find_server_tool(self, servers: Iterable[str]) -> str:
+    def _find_server_tool(self, servers: Iterable[str], *, bare: bool) -> str:
         """Return the name of a server's tool, which opencode calls ``SERVER_TOOL``."""
         if all(self.mcp_call):
             return name_tool(*self.mcp_call)
         found = [one for one in servers if self.title.startswith(f"{one}_")]
-        if self.kind != "other" or not found:
+        misnamed = bare and self.title in _MISNAMED
+        if not found or not (misnamed or self.kind == "other"):
             return ""
         server = max(found, key=len)
         return name_tool(server, self.title[len(server) + 1 :])
 
     def _classify_access(self, bounds: WorkspaceBounds) -> ToolAccess:
-        match "other" if all(self.mcp_call) else self.kind:
+        match self.kind:
             case "execute":
                 return ToolAccess("shell")
             case "edit" | "delete" | "move":

@@ -36,6 +36,9 @@ TEA = ReadyServer("tea", COMMAND, {"TEA_TOKEN": SECRET})
 NEVER_ANSWERS = ReadyServer(
     "tea", (sys.executable, str(SERVER.with_name("hostile_server.py")), "never answers"), seconds=1
 )
+LIBRARY = ReadyServer(
+    "context7", (sys.executable, str(SERVER.with_name("hostile_server.py")), "library")
+)
 GONE = ReadyServer("tea", ("no-such-program-here",))
 
 
@@ -66,13 +69,13 @@ def make_claude(folder: Path, supplier: Supplier, server: ReadyServer = TEA) -> 
     )
 
 
-def make_opencode(folder: Path, supplier: Supplier) -> Chat:
+def make_opencode(folder: Path, supplier: Supplier, server: ReadyServer = TEA) -> Chat:
     return Chat(
         make_place(folder),
         supplier,
         (str(OPENCODE), "acp"),
         launch_acp,
-        lambda assignment, bounds, _: AcpConversation(assignment, bounds, (TEA,)),
+        lambda assignment, bounds, _: AcpConversation(assignment, bounds, (server,)),
     )
 
 
@@ -186,3 +189,17 @@ async def test_a_session_with_a_tool_s_image_that_the_supplier_refuses_is_left(
     assert told[-2] == EngineStateSaved("")
     assert isinstance(told[-1], TurnFailed)
     assert told[-1].reason.endswith(FORGOTTEN)
+
+
+@pytest.mark.skipif(not shutil.which(OPENCODE), reason=f"no {OPENCODE}")
+async def test_opencode_s_searches_in_the_workspace_are_no_tools_of_a_server(
+    tmp_path: Path, supplier: Supplier
+) -> None:
+    """It calls this server's tools searches, which need no leave, though rules name the server."""
+    chat = make_opencode(tmp_path, supplier, LIBRARY)
+    name, place = "context7_resolve_library_id", str(chat.where.workspace)
+    grep = Call("grep", {"pattern": name, "path": place})
+    supplier.script([Call(name, {"path": "notes.txt"}), grep], Say("Found."))
+    await chat.run_turn("Search it.")
+    asked = {(one.kind, one.tool) for one in chat.asked}
+    assert asked == {("other", "mcp__context7__resolve_library_id"), ("read", "search")}
