@@ -103,7 +103,7 @@ class McpDirectory:
 
         pool = self._get_pool()
         pool.begin_turn(chat_id, folder)
-        toolset = McpToolset(pool, chat_id, servers, approver)
+        toolset = McpToolset(pool, chat_id, servers, approver, self._is_in_use)
         toolset.failures = problems
         try:
             await toolset.open()
@@ -111,6 +111,12 @@ class McpDirectory:
             toolset.close()
             raise
         return toolset
+
+    async def _is_in_use(self, server: ReadyServer) -> bool:
+        """Return whether the native engine may use a server still, as far as ``mcp.yml`` says."""
+        await self.file.ensure_current()
+        own = for_engine(self.file.current.all, "native")
+        return not server.configured or any(one.name == server.name for one in own)
 
     async def list_servers(
         self, engine: str, folder: str, chat_id: int = 0, approver: Approver | None = None

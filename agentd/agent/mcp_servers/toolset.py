@@ -36,6 +36,7 @@ _Answer = TypeVar("_Answer")
 
 LIST_RESOURCES = "list_mcp_resources"
 READ_RESOURCE = "read_mcp_resource"
+REMOVED = "was removed or disabled during this turn"
 _NO_RESOURCES = "There are no resources."
 _RESOURCE_TOOLS = (
     ToolDefinition(
@@ -67,8 +68,15 @@ class McpToolset:
     """The servers of one turn. ``approver`` is asked what servers ask the person."""
 
     def __init__(
-        self, pool: McpPool, chat_id: int, servers: Sequence[ReadyServer], approver: Approver
+        self,
+        pool: McpPool,
+        chat_id: int,
+        servers: Sequence[ReadyServer],
+        approver: Approver,
+        is_in_use: Callable[[ReadyServer], Awaitable[bool]] | None = None,
     ) -> None:
+        self._is_in_use = is_in_use
+        """Tells of a server of this turn whether it was neither removed nor disabled since."""
         self.definitions: tuple[ToolDefinition, ...] = ()
         self.failures: tuple[tuple[str, str], ...] = ()
         """The servers that cannot be used in this turn, each with the reason."""
@@ -193,6 +201,8 @@ class McpToolset:
             raise NotFound(f"There is no MCP server {name[:100]}{near}")
         if connection.closed == WITHDRAWN:
             raise Forbidden(f"The MCP server {name}: {WITHDRAWN}.")
+        if self._is_in_use and not await self._is_in_use(self._servers[name]):
+            raise Forbidden(f"The MCP server {name} {REMOVED}.")
         if not connection.closed:
             return connection
         if connection.closed == EXPIRED:

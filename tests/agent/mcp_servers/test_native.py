@@ -521,3 +521,29 @@ def test_a_daemon_without_servers_offers_no_tools_of_any(scene: Scene, supplier:
     supplier.script(Say("Hello."))
     run(scene)
     assert not [name for name in list_offered(supplier) if "mcp" in name]
+
+
+@pytest.mark.parametrize("left", [[], [{"enabled": False}]], ids=["removed", "disabled"])
+def test_a_turn_under_way_calls_no_server_that_was_removed_or_disabled(
+    scene: Scene, left: list[dict[str, Any]]
+) -> None:
+    """Its owner may have done so to keep it from something, which ``allow`` would not ask about."""
+    layout = Layout(str(scene.root / "state"), str(scene.root.parent / "config"))
+    shop = {"name": "shop", "command": COMMAND, "allow": ["*"]}
+    write_settings(layout, shop)
+    use = McpToolUse("mcp__shop__add", {"a": 1, "b": 2})
+
+    async def run_turn() -> None:
+        directory = McpDirectory(layout, {}, "")
+        try:
+            tools = await directory.open_turn(str(scene.root), 1, Person())
+            assert (await tools.use(use, Person(), "")).text == "3"
+            now = {"servers": [{**shop, **one} for one in left]}
+            Path(layout.mcp_settings).write_text(json.dumps(now))
+            with pytest.raises(Forbidden, match="removed or disabled"):
+                await tools.use(use, Person(), "")
+            tools.close()
+        finally:
+            await directory.close()
+
+    asyncio.run(run_turn())
