@@ -98,20 +98,19 @@ class StdioEngine:
         async with aclosing(self._run_program(assignment, approver)) as events:
             async for event in events:
                 if isinstance(event, TurnFailed) and refuses_images(event):
-                    refusal = event
-                    break
+                    refusal = event  # told below, or what is done about it
+                    continue
                 worked = worked or has_worked(event)
                 yield event
-        if refusal is None:
-            return
-        if worked:
+        if refusal and worked:
             for event in make_forgetting(refusal):
                 yield event
-            return
-        yield ToolUsed(self.name, "images", LEFT_OUT, ok=False)
-        async with aclosing(self._run_program(leave_out_images(assignment), approver)) as events:
-            async for event in events:
-                yield event
+        elif refusal:
+            yield ToolUsed(self.name, "images", LEFT_OUT, ok=False)
+            again = leave_out_images(assignment)
+            async with aclosing(self._run_program(again, approver)) as events:
+                async for event in events:
+                    yield event
 
     async def _run_program(
         self, assignment: TurnRequest, approver: Approver

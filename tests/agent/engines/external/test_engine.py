@@ -48,6 +48,7 @@ from agentd.agent.engines.external.conversation import (
     TurnDone,
 )
 from agentd.agent.engines.external.engine import PrepareTurn, StdioEngine
+from agentd.agent.engines.external.refused_images import FORGOTTEN, LEFT_OUT, NOTE
 from agentd.agent.engines.external.turn import TurnTimeouts
 from agentd.core.errors import NotFound, Unavailable
 from agentd.llm.price import Usage
@@ -107,6 +108,8 @@ class Words:
                 yield RestartProgram(
                     ProgramLaunch((sys.executable, "-c", PRELUDE + rest.replace("|", "\n")))
                 )
+            case "fail":
+                yield TurnFailed(rest)
             case "over":
                 yield TurnDone()
 
@@ -284,6 +287,50 @@ def test_what_comes_late_is_waited_for_and_what_was_held_back_is_reported():
     assert run_program("say('hold late'); say('linger 0.05'); time.sleep(60)") == [
         ReplyCompleted("late")
     ]
+
+
+REFUSED = "odd: This model takes no images."
+
+
+def test_a_prompt_is_sent_again_without_images_when_the_supplier_refuses_them(tmp_path: Path):
+    source = f"""
+hear()
+if not os.path.exists({str(tmp_path / "refused")!r}):
+    open({str(tmp_path / "refused")!r}, "w").close()
+    say("spent 5\\nkeep session\\nfail {REFUSED}"); sys.stdin.read()
+hear(); say("reply", hear()); say("over")
+"""
+    engine = make_engine(source)
+    first, *steps = asyncio.run(run_turn(engine))
+    (again,) = [one for one in steps if isinstance(one, EngineStarted)]
+    assert isinstance(first, EngineStarted)
+    assert first.pid != again.pid
+    steps.remove(again)
+    assert [one for one in steps if not isinstance(one, UsageReported)] == [
+        EngineStateSaved("session"),
+        ToolUsed("odd", "images", LEFT_OUT, ok=False),
+        ReplyCompleted(NOTE),
+    ]
+    _, *later = asyncio.run(run_turn(engine))  # what was used before is in no cost twice
+    spent = [one.usage.input for one in (*steps, *later) if isinstance(one, UsageReported)]
+    assert spent == [5]
+
+
+def test_a_session_whose_tool_read_a_refused_image_is_left():
+    source = f"say('used look\\nkeep session\\nfail {REFUSED}\\nover'); sys.stdin.read()"
+    assert run_program(source) == [
+        ToolUsed("look", "", ""),
+        EngineStateSaved("session"),
+        EngineStateSaved(""),
+        TurnFailed(f"{REFUSED}\n\n{FORGOTTEN}"),
+    ]
+
+
+def test_the_last_words_of_a_program_refuse_no_image():
+    (failed,) = run_program("print('no image', file=sys.stderr); sys.exit(3)")
+    assert isinstance(failed, TurnFailed)
+    assert "no image" in failed.reason
+    assert FORGOTTEN not in failed.reason
 
 
 def test_a_program_is_started_once_more_when_its_conversation_wants_that():
