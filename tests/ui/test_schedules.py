@@ -19,7 +19,8 @@ def test_a_schedule_is_added_run_edited_paused_and_deleted(
     dialog.get_by_label("Times, as in cron").fill("61 * * * *")
     dialog.get_by_label("Time zone").fill("Europe/Berlin")
     dialog.get_by_role("button", name="Add", exact=True).click()
-    expect(dialog.get_by_role("alert")).to_contain_text("cron: bad minute")
+    expect(dialog.get_by_role("alert")).to_contain_text("Times, as in cron: bad minute")
+    expect(dialog.get_by_label("Times, as in cron")).to_be_focused()
     dialog.get_by_role("button", name="Weekdays at 8:30").click()
     dialog.get_by_role("button", name="Add", exact=True).click()
     row = page.get_by_role("list", name="Schedules").get_by_role("listitem").first
@@ -41,6 +42,7 @@ def test_a_schedule_is_added_run_edited_paused_and_deleted(
     dialog.get_by_label("Output schema").fill('{"type": "object"')
     dialog.get_by_role("button", name="Save").click()
     expect(dialog.get_by_role("alert")).to_contain_text("Output schema: This is not JSON")
+    expect(dialog.get_by_label("Output schema")).to_be_focused()
     dialog.get_by_label("Output schema").fill('{"type": "object"}')
     dialog.get_by_role("button", name="Save").click()
     expect(row).to_contain_text("Test less")

@@ -169,14 +169,17 @@ function edit(one, done) {
   const text = (/** @type {Record<string, any>} */ attributes) => el("input", { class: "input", autocomplete: "off", ...attributes });
   return openDialog(one ? `Edit ${one.name}` : "Add a schedule", (close) => {
     const name = text({
-      value: one?.name ?? "", required: true, maxlength: 40, pattern: "[a-z0-9]([a-z0-9_\\-]*[a-z0-9])?", autofocus: !one,
+      name: "name", value: one?.name ?? "", required: true, maxlength: 40, pattern: "[a-z0-9]([a-z0-9_\\-]*[a-z0-9])?", autofocus: !one,
     });
-    const prompt = el("textarea", { class: "input", rows: 4, required: true, dir: "auto" }, one?.prompt ?? "");
-    const cron = text({ value: one?.cron ?? "0 3 * * *", required: true, maxlength: 200, spellcheck: false });
-    const zone = text({ value: one?.zone ?? Intl.DateTimeFormat().resolvedOptions().timeZone, required: true, list: "zones" });
-    const chat = text({ value: one?.chat ?? "", inputmode: "numeric", pattern: "[1-9][0-9]*", placeholder: "a new one for each run" });
+    const prompt = el("textarea", { name: "prompt", class: "input", rows: 4, required: true, dir: "auto" }, one?.prompt ?? "");
+    const cron = text({ name: "cron", value: one?.cron ?? "0 3 * * *", required: true, maxlength: 200, spellcheck: false });
+    const here = Intl.DateTimeFormat().resolvedOptions().timeZone;
+    const zone = text({ name: "zone", value: one?.zone ?? here, required: true, list: "zones" });
+    const chat = text({
+      name: "chat", value: one?.chat ?? "", inputmode: "numeric", pattern: "[1-9][0-9]*", placeholder: "a new one for each run",
+    });
     const budget = text({
-      value: one?.budget ?? "", inputmode: "decimal", pattern: SUM, placeholder: "no limit of its own",
+      name: "budget", value: one?.budget ?? "", inputmode: "decimal", pattern: SUM, placeholder: "no limit of its own",
     });
     const model = select("Model", [["", "As the settings say"], ...models.peek().models.map(({ name: known }) => [known, known])],
       one?.model ?? "");
@@ -185,8 +188,9 @@ function edit(one, done) {
     const missed = select("Missed runs", [["skip", "Skip them"], ["once", "One run for all of them"]], one?.missed ?? "skip");
     const overlap = select("While the previous run is active", [["skip", "Skip this run"], ["queue", "Run all the same"]],
       one?.overlap ?? "skip");
-    const schema = el("textarea", { class: "input mono", rows: 3, spellcheck: "false", placeholder: "none: any text will do" },
-      one?.output_schema ? JSON.stringify(one.output_schema, null, 2) : "");
+    const schema = el("textarea", {
+      name: "output_schema", class: "input mono", rows: 3, spellcheck: "false", placeholder: "none: any text will do",
+    }, one?.output_schema ? JSON.stringify(one.output_schema, null, 2) : "");
     const apart = el("input", { type: "checkbox", checked: one?.worktree ?? false });
     const read = () => {
       const own = chat.value.trim();
@@ -238,7 +242,7 @@ async function change(one, revise) {
 function readSchema(text) {
   if (!text.trim()) return null;
   const problem = explainSchema(text);
-  if (problem) throw new ApiError(0, "schema", `Output schema: ${problem}`);
+  if (problem) throw new ApiError(422, "input", `Output schema: ${problem}`);
   return JSON.parse(text);
 }
 

@@ -29,7 +29,7 @@ export function findRefusedField(form, error) {
 }
 
 /**
- * Lead to a field and tell what is wrong with it; the form cannot be sent again before it is changed.
+ * Lead to a field and tell what is wrong with it, until the form is changed or sent again.
  * @param {HTMLFormElement} form
  * @param {Control} control
  * @param {string} message
@@ -37,7 +37,9 @@ export function findRefusedField(form, error) {
 export function showRefusedField(form, control, message) {
   if (control.type === "hidden") return control.closest("fieldset")?.scrollIntoView({ block: "nearest" });
   control.setCustomValidity(message);
-  form.addEventListener("input", () => control.setCustomValidity(""), { once: true });
+  const forget = () => control.setCustomValidity("");
+  // A click comes before the browser checks the form, also where the Enter key sends it.
+  for (const kind of ["input", "click"]) form.addEventListener(kind, forget, { once: true, capture: true });
   control.reportValidity();
 }
 

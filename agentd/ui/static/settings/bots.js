@@ -131,14 +131,15 @@ function at(bot) {
 function edit(bot, done) {
   return openDialog(bot ? `Edit ${bot.title}` : "Add a bot", (close) => {
     const plain = { class: "input", autocomplete: "off", autocapitalize: "none", spellcheck: "false" };
-    const id = el("input", { ...plain, value: bot?.id ?? "", required: true, disabled: Boolean(bot), pattern: "[a-z0-9][a-z0-9_\\-]{0,31}",
-      autofocus: !bot });
-    const title = el("input", { ...plain, value: bot && bot.title !== bot.id ? bot.title : "", maxlength: 100 });
-    const token = el("input", { ...plain, required: !bot, placeholder: bot ? `${bot.token}: stays` : "", maxlength: 4096 });
-    const users = el("input", { ...plain, value: (bot?.users ?? []).join(", "), inputmode: "numeric", pattern: "[0-9, ]*" });
-    const model = el("input", { ...plain, value: bot?.model ?? "", maxlength: 1000, placeholder: "the default" });
-    const skill = el("input", { ...plain, value: bot?.skill ?? "none", maxlength: 1000 });
-    const baseUrl = el("input", { ...plain, value: bot?.baseUrl ?? "https://api.telegram.org", type: "url", maxlength: 1000 });
+    const id = el("input", { ...plain, name: "id", value: bot?.id ?? "", required: true, disabled: Boolean(bot), autofocus: !bot,
+      pattern: "[a-z0-9][a-z0-9_\\-]{0,31}" });
+    const title = el("input", { ...plain, name: "title", value: bot && bot.title !== bot.id ? bot.title : "", maxlength: 100 });
+    const token = el("input", { ...plain, name: "token", required: !bot, placeholder: bot ? `${bot.token}: stays` : "", maxlength: 4096 });
+    const users = el("input", { ...plain, name: "users", value: (bot?.users ?? []).join(", "), inputmode: "numeric", pattern: "[0-9, ]*" });
+    const model = el("input", { ...plain, name: "model", value: bot?.model ?? "", maxlength: 1000, placeholder: "the default" });
+    const skill = el("input", { ...plain, name: "skill", value: bot?.skill ?? "none", maxlength: 1000 });
+    const server = bot?.baseUrl ?? "https://api.telegram.org";
+    const baseUrl = el("input", { ...plain, name: "baseUrl", value: server, type: "url", maxlength: 1000 });
     const read = () => ({
       title: title.value.trim() || id.value, users: users.value.split(/[\s,]+/).filter(Boolean).map(Number),
       skill: skill.value.trim() || "none", baseUrl: baseUrl.value.trim(),
