@@ -30,7 +30,7 @@ FORGOTTEN = (
     " with the latest messages of this chat."
 )
 NOTE = "[Images are left out here: the supplier of this model refused them.]"
-"""What the model is told."""
+"""The end of the prompt, for the model."""
 
 _REFUSAL = re.compile(r"\bimages?\b|image_url|input_image|\bvision\b|multi-?modal|modalit", re.I)
 
