@@ -8,12 +8,13 @@ from msgspec import Struct
 
 from agentd.auth.key import Digest
 from agentd.core.clock import Timestamp
-from agentd.core.errors import ConfigError, ConfigProblem
+from agentd.core.errors import ConfigError, ConfigProblem, Conflict
 from agentd.storage import document
 
 T = TypeVar("T")
 
-_LIMIT = 16 * 1024 * 1024
+_LIMIT = 64 * 1024 * 1024
+"""The most bytes of the file, for some 400,000 keys."""
 
 
 class RevokedKey(Struct, frozen=True):
@@ -48,13 +49,23 @@ class RevokedKeys:
     def update(
         self, *, add: Iterable[RevokedKey] = (), remove: Collection[str] = frozenset()
     ) -> tuple[str, ...]:
-        """Add keys, and remove those with the digests ``remove``; return the removed digests."""
+        """Add keys, and remove those with the digests ``remove``; return the removed digests.
+
+        Raises ``Conflict`` when the file would be larger than what is read: no key would be
+        accepted any more, since each might be a revoked one.
+        """
         known = self.read()
         left = {key.sha256: key for key in known if key.sha256 not in remove}
         removed = tuple(key.sha256 for key in known if key.sha256 not in left)
         after = tuple({**{key.sha256: key for key in add}, **left}.values())
         if set(after) != set(known):
-            write_json(self._path, RevokedJson(revoked=after))
+            text = format_json(RevokedJson(revoked=after))
+            if len(text) > _LIMIT and len(after) > len(known):
+                raise Conflict(
+                    f"{self._path} is full: it has {len(known):,} revoked keys",
+                    "Remove the last entries, the oldest ones, whose keys are in no backup.",
+                )
+            document.replace_document(self._path, text)
         return removed
 
 
@@ -73,6 +84,10 @@ def read_json(path: str, shape: type[T], limit: int) -> T:
 
 
 def write_json(path: str, value: Struct) -> None:
-    """Write such a file, indented for people to read. ``Unavailable``."""
-    text = msgspec.json.format(msgspec.json.encode(value), indent=2)
-    document.replace_document(path, text + b"\n")
+    """Write such a file. ``Unavailable``."""
+    document.replace_document(path, format_json(value))
+
+
+def format_json(value: Struct) -> bytes:
+    """Return the content of such a file, indented for people to read."""
+    return msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n"
