@@ -35,7 +35,8 @@ export function findRefusedField(form, error) {
  * @param {string} message
  */
 export function showRefusedField(form, control, message) {
-  if (control.type === "hidden") return control.closest("fieldset")?.scrollIntoView({ block: "nearest" });
+  (control.closest("fieldset, label") ?? control).scrollIntoView({ block: "nearest" }); // with its label
+  if (control.type === "hidden") return;
   control.setCustomValidity(message);
   const forget = () => control.setCustomValidity("");
   // A click comes before the browser checks the form, also where the Enter key sends it.
