@@ -59,7 +59,7 @@ class RevokedKeys:
         removed = tuple(key.sha256 for key in known if key.sha256 not in left)
         after = tuple({**{key.sha256: key for key in add}, **left}.values())
         if set(after) != set(known):
-            text = format_json(RevokedJson(revoked=after))
+            text = _format_json(RevokedJson(revoked=after))
             if len(text) > _LIMIT and len(after) > len(known):
                 raise Conflict(
                     f"{self._path} is full: it has {len(known):,} revoked keys",
@@ -85,9 +85,9 @@ def read_json(path: str, shape: type[T], limit: int) -> T:
 
 def write_json(path: str, value: Struct) -> None:
     """Write such a file. ``Unavailable``."""
-    document.replace_document(path, format_json(value))
+    document.replace_document(path, _format_json(value))
 
 
-def format_json(value: Struct) -> bytes:
+def _format_json(value: Struct) -> bytes:
     """Return the content of such a file, indented for people to read."""
     return msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n"

@@ -271,7 +271,7 @@ def _build_settings(given: dict[str, Any], before: BotSettings | None = None) ->
     try:
         return BotSettings(**values)
     except ValueError as error:
-        raise BadRequest(f"Invalid bot settings: {error}") from None
+        raise BadRequest("Invalid bot settings", str(error)) from None
 
 
 class RemoteBotsView(Struct, frozen=True):

@@ -115,7 +115,7 @@ def test_sums_have_the_digits_they_need(call: Call, sum_: float, shown: str) -> 
         (
             "Expected `array` of length >= 1 - at `$.a`",
             "a",
-            "expected a list of at least 1 entries",
+            "expected a list of at least 1 entry",
         ),
         ("Expected small letters - at `key` in `$.by`", "by", "expected small letters"),
         (

@@ -1,5 +1,7 @@
 /** The daemon's refusal of a value, for a person: which field it is about, and what is expected there. */
 
+import { counted } from "./counts.js";
+
 const TYPES = /** @type {Record<string, string>} */ ({
   int: "a whole number", float: "a number", str: "a text", bool: "true or false", array: "a list", object: "names with values",
 });
@@ -25,7 +27,10 @@ function explain(said) {
   const kind = TYPES[type];
   if (!kind) return said.replace(/^Expected /, "expected ");
   if (!sign) return `expected ${kind}`;
-  const limit = `${LIMITS[sign]} ${Number(bound)}`;
-  if (isLength) return `expected ${kind} of ${limit} ${type === "str" ? "characters" : "entries"}`;
-  return `expected ${kind} ${sign.endsWith("=") ? "of " : ""}${limit}`;
+  const limit = LIMITS[sign];
+  if (isLength) {
+    const size = type === "str" ? counted(Number(bound), "character") : counted(Number(bound), "entry", "entries");
+    return `expected ${kind} of ${limit} ${size}`;
+  }
+  return `expected ${kind} ${sign.endsWith("=") ? "of " : ""}${limit} ${Number(bound)}`;
 }
