@@ -75,6 +75,10 @@ class EngineStarted(Struct, frozen=True):
     pid: int
 
 
+class ApprovalRequested(Struct, frozen=True):
+    """The engine's program asks whether it may do something; the approver is asked next."""
+
+
 class EngineStateSaved(Struct, frozen=True):
     """The state passed to the engine as ``TurnRequest.engine_state`` in the chat's next turn."""
 
@@ -172,6 +176,7 @@ class TurnFailed(Struct, frozen=True):
 
 EngineEvent: TypeAlias = (
     EngineStarted
+    | ApprovalRequested
     | EngineStateSaved
     | ReplyDelta
     | ThinkingProgress

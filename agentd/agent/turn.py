@@ -11,6 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from agentd.agent.engine import (
+    ApprovalRequested,
     EngineEvent,
     EngineStarted,
     EngineStateSaved,
@@ -168,14 +169,13 @@ class TurnMachine:
         """Return whether this event ends the turn although the engine would go on."""
         if isinstance(progress, ReplyDelta) and self._length + len(progress.text) > LONGEST_REPLY:
             return not self._over
-        is_work = isinstance(progress, ReplyDelta | ToolStarted)
-        return is_work and self._is_over_budget and not self._over
+        return self._exceeds_budget(progress) and not self._over
 
     def handle(self, progress: EngineEvent) -> Iterator[Instruction]:
         """Return the instructions for an engine event; none once the turn is over."""
         if self._over:
             return
-        if self._is_over_budget and isinstance(progress, ReplyDelta | ToolStarted):
+        if self._exceeds_budget(progress):
             yield from self._end_turn("failed", self._explain_budget())
             return
         match progress:
@@ -204,12 +204,13 @@ class TurnMachine:
                 yield DeferTurn(reason, until, seconds, *self._take_usage())
             case TurnFailed(reason=reason):
                 yield from self._end_turn("failed", reason)
-            case EngineStarted() | UsageWindowsReported() | ModesListed():
+            case EngineStarted() | ApprovalRequested() | UsageWindowsReported() | ModesListed():
                 pass
 
-    @property
-    def _is_over_budget(self) -> bool:
-        return self._budget is not None and self._spent >= self._budget
+    def _exceeds_budget(self, progress: EngineEvent) -> bool:
+        """Return whether the engine goes on although the turn's budget is spent."""
+        is_work = isinstance(progress, ReplyDelta | ToolStarted | ApprovalRequested)
+        return is_work and self._budget is not None and self._spent >= self._budget
 
     def _explain_budget(self) -> str:
         return f"The turn was ended: it cost {self._spent} USD, its limit is {self._budget} USD."

@@ -2,11 +2,14 @@
 
 from decimal import Decimal
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
 from agentd.agent.engine import (
+    ApprovalRequested,
+    EngineEvent,
     RateLimited,
     ReplyCompleted,
     ReplyDelta,
@@ -275,7 +278,10 @@ def test_endless_thinking_is_shown_up_to_a_length_and_anew_after_a_tool():
     assert shown == [piece, "12", piece, "12"]
 
 
-def test_a_turn_over_its_budget_does_nothing_more() -> None:
+@pytest.mark.parametrize(
+    "work", [ToolStarted("look", "b"), ReplyDelta("I"), ApprovalRequested()], ids=type
+)
+def test_a_turn_over_its_budget_does_nothing_more(work: EngineEvent) -> None:
     turn = TurnMachine(budget=Decimal("0.5"))
     reply = ReplyCompleted("I look.", cost=Decimal("0.2"))
     said = [*turn.handle(reply), *turn.handle(ToolStarted("look", "a"))]
@@ -284,7 +290,8 @@ def test_a_turn_over_its_budget_does_nothing_more() -> None:
         *turn.handle(UsageReported(cost=Decimal("0.3"))),
     ]
     assert not turn.over
-    (end,) = turn.handle(ToolStarted("look", "b"))
+    assert turn.ends_at(work)
+    (end,) = turn.handle(work)
     why = "The turn was ended: it cost 0.5 USD, its limit is 0.5 USD."
     assert end == EndTurn("failed", why, cost=Decimal("0.3"))
     assert list(turn.finish()) == []

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from agentd.agent.engine import (
     ApprovalAnswer,
+    ApprovalRequested,
     Approver,
     EngineEvent,
     EngineStarted,
@@ -130,8 +131,7 @@ class StdioTurn:
         self._limited: RateLimited | None = None
         """A limit that lasts longer than the timeout."""
         self._unknown_pause = ""
-        """Why the program waits for its supplier, where it does not say how long; empty: it does
-        not."""
+        """Why the program waits for its supplier, nobody knows how long; empty: it does not."""
 
     async def wait_for_steps(self) -> Iterable[Step]:
         """Wait for what happens next; return the steps that follow from it."""
@@ -156,6 +156,8 @@ class StdioTurn:
         """Apply steps until the turn is over, and yield the events for the dispatcher."""
         self._steps = iter(steps)
         for step in self._steps:
+            if isinstance(step, AskApproval):
+                yield ApprovalRequested()  # first, since it ends a turn whose budget is spent
             if event := self._apply_step(step):
                 yield event
             if self.over:

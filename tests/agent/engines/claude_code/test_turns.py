@@ -13,6 +13,7 @@ import pytest
 
 from agentd.agent.engine import (
     ApprovalAnswer,
+    ApprovalRequested,
     EngineEvent,
     EngineStarted,
     EngineStateSaved,
@@ -130,6 +131,7 @@ def test_a_turn_with_a_tool_that_is_asked_about(program):
         KEPT,
         ToolStarted("Bash", "echo hi"),
         ReplyCompleted("I say hi.", ONE, Decimal(0)),
+        ApprovalRequested(),
         ToolUsed("Bash", "echo hi", "hi"),
         ReplyCompleted("Done.", ONE, COST),
     ]
@@ -161,7 +163,7 @@ def test_a_denial_reaches_the_program(program):
         *say_lines(end_turn("Oh.")),
     )
     steps = asyncio.run(run_turn(engine, Decides(ApprovalAnswer(False, reason="No."))))
-    assert steps == [KEPT, ReplyCompleted("Oh.", cost=COST)]
+    assert steps == [KEPT, ApprovalRequested(), ReplyCompleted("Oh.", cost=COST)]
 
 
 def test_a_session_is_resumed_and_one_that_is_gone_is_restarted(program):

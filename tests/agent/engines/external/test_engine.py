@@ -21,6 +21,7 @@ import pytest
 
 from agentd.agent.engine import (
     ApprovalAnswer,
+    ApprovalRequested,
     EngineEvent,
     EngineStarted,
     EngineStateSaved,
@@ -249,6 +250,8 @@ say('over')
         return (await task)[1:]
 
     assert asyncio.run(run_scenario()) == [
+        ApprovalRequested(),
+        ApprovalRequested(),
         ReplyCompleted("two no never"),
         ReplyCompleted("one yes"),
     ]
@@ -267,7 +270,8 @@ say('withdraw one'); say('ask two'); say('reply', hear()); say('over')
         waits.open["two"].set_result(ApprovalAnswer(True))
         return (await task)[1:], waits.cancelled
 
-    assert asyncio.run(run_scenario()) == ([ReplyCompleted("two yes")], ["one"])
+    asked = [ApprovalRequested()] * 3
+    assert asyncio.run(run_scenario()) == ([*asked, ReplyCompleted("two yes")], ["one"])
 
 
 def test_a_question_that_cannot_be_asked_is_denied_for_that_reason():
@@ -277,7 +281,22 @@ def test_a_question_that_cannot_be_asked_is_denied_for_that_reason():
 
     source = "hear(); say('ask one'); say('reply', hear()); say('over')"
     steps = asyncio.run(run_turn(make_engine(source), approver=Broken()))
-    assert steps[1:] == [ReplyCompleted("one no The disk is full.")]
+    assert steps[1:] == [ApprovalRequested(), ReplyCompleted("one no The disk is full.")]
+
+
+def test_a_turn_that_is_ended_at_its_question_asks_nobody():
+    source = "hear(); say('ask one'); say('got ' + hear()); time.sleep(60)"
+
+    async def run_scenario() -> list[str]:
+        waits = Waits()
+        engine = make_engine(source)
+        async with asyncio.timeout(60), aclosing(engine.run(make_request(), waits)) as progress:
+            async for step in progress:
+                if isinstance(step, ApprovalRequested):
+                    break
+        return [*waits.open, *waits.answered]
+
+    assert asyncio.run(run_scenario()) == []
 
 
 def test_what_comes_late_is_waited_for_and_what_was_held_back_is_reported():
@@ -459,16 +478,16 @@ def test_a_silence_that_the_programs_errors_explain_is_a_limit():
     patience = TurnTimeouts(silence=5.0, graces=QUICK.graces)
     complain = "sys.stderr.write('refused sk-ant-api03-abcdefghijklmnop\\n'); sys.stderr.flush()"
     be_heard = "say('ask 1'); hear()"
-    half, limited = run_program(
+    asked, half, limited = run_program(
         f"hear(); say('hold half'); {be_heard}; {complain}; time.sleep(60)", patience=patience
     )
-    assert half == ReplyCompleted("half")
+    assert (asked, half) == (ApprovalRequested(), ReplyCompleted("half"))
     assert isinstance(limited, RateLimited)
     assert limited.reason.startswith("refused") and "abcdefgh" not in limited.reason
-    half, failed = run_program(
+    asked, half, failed = run_program(
         f"hear(); {complain}; {be_heard}; say('hold half'); time.sleep(60)", patience=patience
     )
-    assert half == ReplyCompleted("half")
+    assert (asked, half) == (ApprovalRequested(), ReplyCompleted("half"))
     assert isinstance(failed, TurnFailed)
 
 
@@ -556,7 +575,7 @@ def test_it_may_be_silent_longer_while_a_question_is_open():
         async with aclosing(run) as progress:
             return [step async for step in progress][1:]
 
-    assert asyncio.run(run_scenario()) == [ReplyCompleted("one yes")]
+    assert asyncio.run(run_scenario()) == [ApprovalRequested(), ReplyCompleted("one yes")]
 
 
 def test_a_closed_output_ends_the_turn_though_the_program_lives():

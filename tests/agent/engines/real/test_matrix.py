@@ -434,7 +434,7 @@ def test_cost(site: Site) -> None:
 
 
 def test_budget(site: Site) -> None:
-    """Also where the model says nothing meanwhile; what it has called by then it may still do."""
+    """Also where the model says nothing meanwhile; what it has begun by then it may still do."""
     run = Answer((site.run_shell("echo again >> made.txt"),), usage=Tokens(input=20_000))
     site.supplier.script(*[run] * 9, Say("It is made."))
     client = site.caller.client
