@@ -181,6 +181,58 @@ def test_the_buttons_of_a_long_form_and_why_it_is_refused_are_in_view(
     expect(add).to_be_in_viewport(ratio=1)
 
 
+@pytest.mark.parametrize(
+    ("field", "text", "message"),
+    [
+        ("command", "", ""),
+        ("env", "A B=1", "Variables: expected at most 100 letters, digits and _"),
+        ("url", "ftp://docs.example", "Address: expected an address such as"),
+        ("headers", "A B: c", "Headers: A B: is not a valid header name"),
+        ("headers", "Host: docs.example", "Headers: Host: is set by agentd itself"),
+    ],
+)
+def test_a_refused_value_of_an_mcp_server_is_told_at_its_field(
+    ada: Person, field: str, text: str, message: str
+) -> None:
+    page = ada.open("/settings/mcp-servers")
+    page.get_by_role("button", name="Add a server").first.click()
+    dialog = page.get_by_role("dialog", name="Add an MCP server")
+    dialog.locator("[name=name]").fill("docs")
+    dialog.locator("[name=command]").fill("node")
+    if field in ("url", "headers"):
+        dialog.get_by_label("An address").check()
+        dialog.locator("[name=url]").fill("https://docs.example/mcp")
+    control = dialog.locator(f"[name={field}]")
+    control.fill(text)
+    dialog.get_by_role("button", name="Add", exact=True).click()
+    expect(dialog.get_by_role("alert")).to_contain_text(message)
+    expect(control).to_be_focused()
+    assert control.evaluate("(control) => control.validationMessage")
+
+
+@pytest.mark.parametrize(
+    ("path", "button", "values", "message"),
+    [
+        ("labels", "Add a label", {"name": "-"}, "Name: expected letters, digits"),
+        ("configuration", "Add a person", {"name": "a b", "password": "twelve letters"}, "Name: "),
+        ("configuration", "Generate key", {"name": "a..b c"}, "Name: expected at most 64"),
+    ],
+)
+def test_a_refused_name_is_told_at_its_field(
+    ada: Person, path: str, button: str, values: dict[str, str], message: str
+) -> None:
+    page = ada.open(f"/settings/{path}")
+    page.get_by_role("button", name=button).first.click()
+    dialog = page.get_by_role("dialog")
+    name = dialog.locator("[name=name]")
+    name.evaluate("(name) => name.removeAttribute('pattern')")
+    for field, text in values.items():
+        dialog.locator(f"[name={field}]").fill(text)
+    dialog.locator("footer button").last.click()
+    expect(dialog.get_by_role("alert")).to_contain_text(message)
+    expect(name).to_be_focused()
+
+
 def is_uncovered(locator: Locator) -> bool:
     """Return whether nothing lies over an element, at its beginning and at its end."""
     return bool(

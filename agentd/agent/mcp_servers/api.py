@@ -239,7 +239,7 @@ def _read_form(form: McpServerForm, before: McpServerSettings | None) -> McpServ
         return msgspec.convert(values, McpServerSettings)
     except msgspec.ValidationError as error:
         what = explain_validation_error(str(error), McpServerSettings)
-        raise BadRequest(f"The MCP server is not valid: {what}") from None
+        raise BadRequest("The MCP server is not valid", what) from None
 
 
 _EDIT_ERRORS = (BadRequest, Conflict, Unavailable)

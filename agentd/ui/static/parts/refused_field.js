@@ -21,11 +21,13 @@ export function findRefusedField(form, error) {
   if (error.status !== 400) return { error };
   const { place, what } = readRefusal(error.details);
   // What a file or a group of members checks by itself begins with the name of the member.
-  const [, member = "", about = ""] = /^([\w.]+): ([^]*)$/.exec(error.details ? what : error.message) ?? [];
+  const [, member = "", about = ""] = /^(\w[^:\n]*): ([^]*)$/.exec(error.details ? what : error.message) ?? [];
   const inner = controlOf(form, place ? `${place}.${member}` : member);
-  const control = inner ?? nearestControl(form, place);
+  const [outer = "", ...entry] = member.split("."); // such as headers.Host
+  const control = inner ?? nearestControl(form, place || outer);
   if (!control) return { error };
-  return { error: new ApiError(error.status, error.code, `${labelOf(control)}: ${inner ? about : what}`), control };
+  const told = inner ? about : place ? what : `${entry.join(".")}: ${about}`;
+  return { error: new ApiError(error.status, error.code, `${labelOf(control)}: ${told}`), control };
 }
 
 /**

@@ -66,8 +66,8 @@ function when(moment) {
 /** @param {() => void} reload */
 async function generate(reload) {
   await openDialog("Generate key", (close) => {
-    const name = el("input", { class: "input", autofocus: true, required: true, maxlength: 64, pattern: "[A-Za-z0-9][A-Za-z0-9._\\-]*",
-      autocapitalize: "none", spellcheck: "false" });
+    const name = el("input", { name: "name", class: "input", autofocus: true, required: true, maxlength: 64,
+      pattern: "[A-Za-z0-9][A-Za-z0-9._\\-]*", autocapitalize: "none", spellcheck: "false" });
     const answers = el("input", { type: "checkbox", checked: true });
     const send = async () => {
       const made = await post("/api/keys", { name: name.value.trim(), answers: answers.checked });

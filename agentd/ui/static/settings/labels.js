@@ -90,7 +90,7 @@ function at(label) {
  */
 function edit(label, done, recolor) {
   return openDialog(label ? `Edit ${label.name}` : "Add a label", (close) => {
-    const name = el("input", { class: "input", value: label?.name ?? "", autofocus: true, required: true, maxlength: 40,
+    const name = el("input", { name: "name", class: "input", value: label?.name ?? "", autofocus: true, required: true, maxlength: 40,
       autocomplete: "off" });
     const color = colorField(label?.color ?? "#3a6ed6");
     const typed = () => ({ name: name.value.trim(), color: color.value() });

@@ -53,16 +53,20 @@ export function editServer(one, done) {
     const plain = { class: "input", autocomplete: "off", autocapitalize: "none", spellcheck: "false" };
     const kind = signal(one?.url ? "address" : "program");
     const isProgram = computed(() => kind.value === "program");
-    const name = el("input", { ...plain, value: one?.name ?? "", required: true, pattern: "[A-Za-z0-9][A-Za-z0-9_\\-]{0,31}",
+    const name = el("input", { ...plain, name: "name", value: one?.name ?? "", required: true, pattern: "[A-Za-z0-9][A-Za-z0-9_\\-]{0,31}",
       autofocus: !one });
-    const command = el("input", { ...plain, value: joinWords(one?.command ?? []), placeholder: "npx -y @modelcontextprotocol/server-github",
+    const command = el("input", { ...plain, name: "command", value: joinWords(one?.command ?? []), required: () => isProgram.value,
+      placeholder: "npx -y @modelcontextprotocol/server-github",
       oninput: (/** @type {any} */ event) => event.target.setCustomValidity(problemOf(event.target.value)) });
-    const url = el("input", { ...plain, value: one?.url ?? "", placeholder: "https://docs.example/mcp", maxlength: 2000 });
-    const env = el("textarea", { ...plain, rows: 3, placeholder: "GITHUB_TOKEN=env:GITHUB_TOKEN" }, writePairs(one?.env ?? {}, "="));
-    const headers = el("textarea", { ...plain, rows: 3, placeholder: "Authorization: Bearer ${DOCS_TOKEN}" },
+    const url = el("input", { ...plain, name: "url", value: one?.url ?? "", required: () => !isProgram.value,
+      placeholder: "https://docs.example/mcp", maxlength: 2000 });
+    const env = el("textarea", { ...plain, name: "env", rows: 3, placeholder: "GITHUB_TOKEN=env:GITHUB_TOKEN" },
+      writePairs(one?.env ?? {}, "="));
+    const headers = el("textarea", { ...plain, name: "headers", rows: 3, placeholder: "Authorization: Bearer ${DOCS_TOKEN}" },
       writePairs(one?.headers ?? {}, ": "));
-    const allow = el("input", { ...plain, value: (one?.allow ?? []).join(", "), placeholder: "get_*, search_*" });
-    const seconds = el("input", { ...plain, type: "number", min: 1, max: 3600, value: one?.seconds ?? 60, required: true });
+    const allow = el("input", { ...plain, name: "allow", value: (one?.allow ?? []).join(", "), placeholder: "get_*, search_*" });
+    const seconds = el("input", { ...plain, name: "seconds", type: "number", min: 1, max: 3600, value: one?.seconds ?? 60,
+      required: true });
     const reading = el("input", { type: "checkbox", checked: one?.allow_reading ?? false });
     const engines = ENGINES.map((engine) =>
       el("input", { type: "checkbox", value: engine, checked: one?.engines.includes(engine) ?? false }));

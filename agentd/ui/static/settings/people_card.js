@@ -95,10 +95,10 @@ function at(person) {
 /** @param {() => void} reload */
 function add(reload) {
   return openDialog("Add a person", (close) => {
-    const name = el("input", { class: "input", autofocus: true, required: true, maxlength: 64, autocapitalize: "none", autocomplete: "off",
-      spellcheck: "false" });
+    const name = el("input", { name: "name", class: "input", autofocus: true, required: true, maxlength: 64, autocapitalize: "none",
+      autocomplete: "off", spellcheck: "false" });
     const password = newPassword();
-    const role = el("select", { class: "input" }, ROLES.map((one) => el("option", { value: one }, `${one}: ${MAY[one]}`)));
+    const role = el("select", { name: "role", class: "input" }, ROLES.map((one) => el("option", { value: one }, `${one}: ${MAY[one]}`)));
     role.value = "manager";
     const send = async () => {
       await post("/api/users", { name: name.value.trim(), role: role.value, password: password.value });
@@ -125,5 +125,6 @@ function setPassword(person) {
 }
 
 function newPassword() {
-  return el("input", { class: "input", type: "password", autocomplete: "new-password", required: true, minlength: 12, maxlength: 1024 });
+  return el("input", { name: "password", class: "input", type: "password", autocomplete: "new-password", required: true,
+    minlength: 12, maxlength: 1024 });
 }
