@@ -31,6 +31,9 @@ HTTP_ANSWERS = MetricFamily(
     "agentd_http_answers_total", "counter", "HTTP responses by method and status."
 )
 
+_FORWARDED = ("X-Forwarded-For", "Forwarded")
+"""The headers in which proxies name the client."""
+
 
 class Health(Struct, frozen=True):
     """The health of the daemon, which anybody may see: that it is up."""
@@ -68,8 +71,13 @@ class SystemEndpoints:
         return tuple(route for route in self._table.routes if not route.is_page)
 
     def get_metrics(self, call: Request) -> Response:
-        """Return metrics for Prometheus: without a key only to this machine."""
-        if call.caller is ANONYMOUS and not ip_address(call.remote_ip).is_loopback:
+        """Return metrics for Prometheus: without a key only to this machine, and through no proxy.
+
+        A proxy of this machine that ``trusted_proxies`` does not name has the address of loopback.
+        """
+        is_forwarded = any(name in call.headers for name in _FORWARDED)
+        is_local = ip_address(call.remote_ip).is_loopback and not is_forwarded
+        if call.caller is ANONYMOUS and not is_local:
             raise Unauthorized(INVALID_KEY)
         chats = self._chats.list_summaries()
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
