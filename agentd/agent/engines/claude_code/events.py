@@ -19,14 +19,13 @@ from agentd.agent.engines.claude_code.tools import (
     render_diff,
 )
 from agentd.agent.engines.claude_code.usage import CallUsage
-from agentd.agent.engines.external.common import WorkspaceBounds
+from agentd.agent.engines.external.common import COMPACTED, WorkspaceBounds
 from agentd.agent.engines.external.conversation import Step
 from agentd.agent.engines.external.json_rpc import get_path, get_text, iter_list
 from agentd.agent.plan import PLAN_TOOL, render_plan, summarize_plan
 from agentd.llm.price import NO_USAGE
 
 INTERRUPTED = "Interrupted."
-COMPACTED = "The session was compacted: the model goes on with a summary of it."
 CLEARED = "A new session was started: the model knows nothing of this chat so far."
 STARTERS = ("Agent", "Task")
 """The tools that start subagents."""

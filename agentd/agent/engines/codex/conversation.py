@@ -11,6 +11,7 @@ from agentd.agent.engine import (
     ApprovalAnswer,
     EngineStateSaved,
     RateLimited,
+    ReplyCompleted,
     ToolUsed,
     TurnFailed,
     TurnRequest,
@@ -22,6 +23,7 @@ from agentd.agent.engines.codex.questions import CodexQuestions
 from agentd.agent.engines.codex.sub_agents import SubAgentTurns
 from agentd.agent.engines.codex.usage import read_reset_time, read_windows
 from agentd.agent.engines.external.common import (
+    COMPACTED,
     WorkspaceBounds,
     build_first_prompt,
     build_resume_prompt,
@@ -48,6 +50,9 @@ SANDBOX = "workspace-write"
 
 _USUAL_MODE = "default"
 
+COMPACT = "/compact"
+"""The prompt that lets Codex sum up its thread: a command of its terminal, not of its server."""
+NOTHING_TO_COMPACT = "There is nothing to compact: the session is new."
 LOST = "The earlier session is gone. A new one was started with the latest messages of this chat."
 SIGN_IN = "Codex is not signed in: run `codex login` as the user whom agentd runs as."
 BAD_KEY = "The supplier refuses its key in models.yml."
@@ -77,9 +82,14 @@ class CodexConversation:
         """The collaboration mode to set; empty: the thread is in the usual one."""
         self._opened: object = None
         """The response that opened the thread."""
-        self._events = CodexEvents(
-            bounds, CodexState(instructions=self._digest, mode=assignment.mode)
+        self._compacts = assignment.prompt.strip() == COMPACT and not assignment.missed
+        # A summary may leave out what the thread was told of its instructions.
+        state = (
+            CodexState(mode=self._state.mode)
+            if self._compacts
+            else CodexState(instructions=self._digest, mode=assignment.mode)
         )
+        self._events = CodexEvents(bounds, state)
         self._questions = CodexQuestions(self._peer, bounds.follow_mode(assignment.mode))
         self._agents = SubAgentTurns(self._events.is_agent)
         self._limits: object = None
@@ -166,6 +176,9 @@ class CodexConversation:
             yield self._peer.request("thread/start", self._thread_settings)
 
     def _on_thread_started(self, value: object) -> Iterator[Step]:
+        if self._compacts:
+            yield from self._end(ReplyCompleted(NOTHING_TO_COMPACT))
+            return
         self._events.usage.set_baseline(get_text(value, "thread", "id"))
         assignment = self._assignment
         yield from self._start_turn(
@@ -202,31 +215,15 @@ class CodexConversation:
         prompt, self._waiting_prompt = self._waiting_prompt, ""
         self._prompted = True
         yield EngineStateSaved(self._events.saved_state)
-        images = [
-            {"type": "image", "url": f"data:{one.media_type};base64,{one.data}"}
-            for one in self._assignment.images
-        ]
-        given: dict[str, object] = {
-            "threadId": self._events.thread,
-            "cwd": self._bounds.folder,
-            "input": [{"type": "text", "text": prompt, "text_elements": []}, *images],
-        }
-        if self._assignment.effort:
-            given["effort"] = self._assignment.effort
+        thread = {"threadId": self._events.thread}
+        if self._compacts:
+            yield self._peer.request("thread/compact/start", thread)
+            return
+        given = {**thread, "cwd": self._bounds.folder, **_render_turn(self._assignment, prompt)}
         if self._mode:
-            given["collaborationMode"] = {"mode": self._mode, "settings": self._build_settings()}
-        if self._assignment.output_schema:
-            given["outputSchema"] = msgspec.json.decode(self._assignment.output_schema)
+            settings = _render_mode_settings(self._assignment, self._opened)
+            given["collaborationMode"] = {"mode": self._mode, "settings": settings}
         yield self._peer.request("turn/start", given)
-
-    def _build_settings(self) -> Mapping[str, object]:
-        """Return what a mode's settings must repeat; its instructions are Codex's own."""
-        effort = self._assignment.effort or get_path(self._opened, "reasoningEffort")
-        return {
-            "model": get_text(self._opened, "model"),
-            "reasoning_effort": effort,
-            "developer_instructions": None,
-        }
 
     def _on_server_status(self, params: object) -> Iterator[Step]:
         """Note that an MCP server has started or failed; the history is told why."""
@@ -282,6 +279,8 @@ class CodexConversation:
                 return
             self._answered = True
             yield from self._events.flush_reply()
+            if self._compacts and get_text(params, "turn", "status") == "completed":
+                yield ReplyCompleted(COMPACTED)
         if self._answered and not self._agents.is_running:
             yield from self._end()
 
@@ -318,6 +317,31 @@ def _build_thread_settings(
         "config": render_for_codex(servers),
     }
     return {name: value for name, value in terms.items() if value}
+
+
+def _render_turn(assignment: TurnRequest, prompt: str) -> dict[str, object]:
+    """Return the prompt of a turn, and what the turn's settings ask of it."""
+    images = [
+        {"type": "image", "url": f"data:{one.media_type};base64,{one.data}"}
+        for one in assignment.images
+    ]
+    given: dict[str, object] = {
+        "input": [{"type": "text", "text": prompt, "text_elements": []}, *images],
+    }
+    if assignment.effort:
+        given["effort"] = assignment.effort
+    if assignment.output_schema:
+        given["outputSchema"] = msgspec.json.decode(assignment.output_schema)
+    return given
+
+
+def _render_mode_settings(assignment: TurnRequest, opened: object) -> Mapping[str, object]:
+    """Return what a mode's settings must repeat; its instructions are Codex's own."""
+    return {
+        "model": get_text(opened, "model"),
+        "reasoning_effort": assignment.effort or get_path(opened, "reasoningEffort"),
+        "developer_instructions": None,
+    }
 
 
 def _report_retry(params: object) -> Iterator[Step]:

@@ -244,6 +244,7 @@ def digest_instructions(instructions: str) -> str:
 
 _NO_INSTRUCTIONS = digest_instructions("")
 REPLACED = "These replace the instructions that you were given before."
+COMPACTED = "The session was compacted: the model goes on with a summary of it."
 WITHDRAWN = "The instructions that you were given before no longer apply."
 
 

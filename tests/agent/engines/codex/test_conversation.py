@@ -27,6 +27,7 @@ from agentd.agent.engines.codex.conversation import BAD_KEY, LOST, SIGN_IN, Code
 from agentd.agent.engines.codex.launch import CodexState
 from agentd.agent.engines.codex.usage import ThreadUsage
 from agentd.agent.engines.external.common import (
+    COMPACTED,
     CONTINUE_PROMPT,
     NOBODY_ANSWERS,
     WITHDRAWN,
@@ -923,6 +924,38 @@ def test_a_thread_that_goes_on_is_shown_what_other_engines_did_since() -> None:
     missed = (Message(4, "assistant", "It is x.", ""),)
     told = resume_thread("t", "", missed=missed)
     assert "It is x." in told and told.endswith("Do it.")
+
+
+def test_a_thread_that_goes_on_is_compacted_in_place_of_a_prompt() -> None:
+    """What its instructions were is told again afterwards."""
+    [kept] = filter_steps(begin_turn(make_conversation(instructions="Be terse.")), EngineStateSaved)
+    more = {"engine_state": kept.engine_state, "instructions": "Be terse."}
+    talk = CodexConversation(TurnRequest(1, " /compact\n", **more), WorkspaceBounds(WORKSPACE))
+    steps = begin_turn(talk)
+    assert read_sent_params(steps, "turn/start") == []
+    assert read_sent_params(steps, "thread/compact/start") == [{"threadId": "t"}]
+    list(talk.on_line(encode_line("turn/started", threadId="t", turn={"id": "u"})))
+    assert list(talk.on_line(end_turn())) == [ReplyCompleted(COMPACTED), TurnDone()]
+    [kept] = filter_steps(steps, EngineStateSaved)
+    assert "Be terse." in resume_thread(kept.engine_state, "Be terse.")
+
+
+def test_what_other_engines_did_since_is_not_left_out_of_a_summary() -> None:
+    missed = (Message(4, "assistant", "It is x.", ""),)
+    assignment = TurnRequest(1, "/compact", engine_state="t", missed=missed)
+    steps = begin_turn(CodexConversation(assignment, WorkspaceBounds(WORKSPACE)))
+    [turn] = read_sent_params(steps, "turn/start")
+    assert "It is x." in turn["input"][0]["text"]
+
+
+def test_a_compaction_that_is_stopped_or_fails_does_not_say_that_it_is_done() -> None:
+    for status, last in (("interrupted", []), ("failed", [TurnFailed])):
+        assignment = TurnRequest(1, "/compact", engine_state="t")
+        talk = CodexConversation(assignment, WorkspaceBounds(WORKSPACE))
+        begin_turn(talk)
+        list(talk.on_line(encode_line("turn/started", threadId="t", turn={"id": "u"})))
+        end = encode_line("turn/completed", threadId="t", turn={"id": "u", "status": status})
+        assert [type(step) for step in talk.on_line(end)] == [*last, TurnDone]
 
 
 def test_thinking_is_told_as_it_grows() -> None:

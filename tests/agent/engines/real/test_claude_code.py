@@ -18,9 +18,9 @@ from agentd.agent.engine import (
     TurnFailed,
 )
 from agentd.agent.engines.claude_code.conversation import BAD_KEY, LOST, ClaudeConversation
-from agentd.agent.engines.claude_code.events import CLEARED, COMPACTED
+from agentd.agent.engines.claude_code.events import CLEARED
 from agentd.agent.engines.claude_code.launch import ClaudeState, build_launch
-from agentd.agent.engines.external.common import ONLY_PLANS, WITHDRAWN
+from agentd.agent.engines.external.common import COMPACTED, ONLY_PLANS, WITHDRAWN
 from agentd.agent.engines.external.turn import TurnTimeouts
 from agentd.chats.model import Message
 from tests.agent.engines.conversing import filter_steps, sum_cost, sum_usage

@@ -21,9 +21,20 @@ from agentd.agent.engine import (
     UsageReported,
     UsageWindowsReported,
 )
-from agentd.agent.engines.codex.conversation import BAD_KEY, LOST, CodexConversation
+from agentd.agent.engines.codex.conversation import (
+    BAD_KEY,
+    COMPACT,
+    LOST,
+    NOTHING_TO_COMPACT,
+    CodexConversation,
+)
 from agentd.agent.engines.codex.launch import build_launch
-from agentd.agent.engines.external.common import CONTINUE_PROMPT, WITHDRAWN, WorkspaceBounds
+from agentd.agent.engines.external.common import (
+    COMPACTED,
+    CONTINUE_PROMPT,
+    WITHDRAWN,
+    WorkspaceBounds,
+)
 from agentd.agent.engines.external.conversation import ProgramLaunch
 from agentd.agent.mcp_servers.model import ReadyServer
 from agentd.chats.model import Message
@@ -189,6 +200,21 @@ async def test_a_chat_plans_first_and_then_works(chat: Chat, supplier: Supplier)
     assert "# Plan Mode" in json.dumps(supplier.requests[-1].body)
     await chat.run_turn("Do it.")
     assert "You are now in Default mode." in json.dumps(supplier.requests[-1].body)
+
+
+async def test_a_thread_is_compacted_by_codex_itself(chat: Chat, supplier: Supplier) -> None:
+    """It goes on with the summary, and its model never reads the command."""
+    supplier.script(Say("I do."), Say("It is 42."), Say("42."))
+    replies = [
+        reply.text
+        for prompt in ("/compact", "Remember 42.", "/compact", "What is it?")
+        for reply in filter_steps(await chat.run_turn(prompt), ReplyCompleted)
+    ]
+    assert replies == [NOTHING_TO_COMPACT, "I do.", COMPACTED, "42."]
+    assert len(supplier.requests) == 3
+    told = str(supplier.requests[-1].turns)
+    assert "It is 42." in told and "What is it?" in told
+    assert "I do." not in told and COMPACT not in told
 
 
 async def test_a_thread_that_is_gone_is_restarted(chat: Chat, supplier: Supplier) -> None:
