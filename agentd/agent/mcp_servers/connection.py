@@ -209,7 +209,7 @@ class McpConnection:
         on_progress: OnProgress | None = None,
     ) -> JsonMap:
         if self.closed:
-            raise Unavailable(f"The MCP server {self.server.name}: {self.closed}.")
+            raise Unavailable(_explain_end(self.server.name, self.closed))
         number = next(self._numbers)
         pending = self._pending[number] = _Pending(on_progress)
         if on_progress:
@@ -315,7 +315,13 @@ class McpConnection:
     def _fail_all(self, reason: str) -> None:
         self.closed = self.closed or reason
         for pending in self._pending.values():
-            pending.fail(Unavailable(f"The MCP server {self.server.name}: {reason}."))
+            pending.fail(Unavailable(_explain_end(self.server.name, reason)))
+
+
+def _explain_end(server: str, reason: str) -> str:
+    """Explain why a server can no longer be used; some reasons are sentences that name it."""
+    name = f"The MCP server {server}"
+    return reason if reason.startswith(f"{name} ") else f"{name}: {reason.rstrip('.')}."
 
 
 def _keep_first(listed: Iterable[_Named]) -> tuple[_Named, ...]:
