@@ -126,7 +126,8 @@ Instruction: TypeAlias = (
 class TurnMachine:
     """A turn, from the engine's first event to its end, which comes exactly once.
 
-    All usage that the engine reports is recorded exactly once: with a reply, or with the end.
+    All usage that the engine reports is recorded exactly once: with the next message, a tool's
+    too, so that a kill loses that of one model call at most, or with the end.
     An interrupted reply is kept as far as it was written.
     """
 
@@ -272,7 +273,8 @@ class TurnMachine:
         return AddMessage(
             "tool",
             format_tool_message(used.input, used.outcome),
-            tool=used.name,
+            used.name,
+            *self._take_usage(),
             tool_use=number,
             report=report_tool_use(
                 used.input,

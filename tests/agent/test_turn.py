@@ -137,6 +137,14 @@ def test_what_is_spent_without_a_reply_is_recorded_with_the_next_or_with_the_end
     ]
 
 
+def test_what_was_spent_until_a_tool_was_done_is_recorded_with_it_and_not_only_with_the_end():
+    spent = UsageReported(Usage(input=1, output=2), Decimal("0.25"), "memory")
+    used, ended = play([spent, ToolUsed("look", "", "seen"), "finished"])
+    assert (used.role, used.tokens, used.cost) == ("tool", Tokens(1, 2), Decimal("0.25"))
+    assert used.engine_state == "memory"
+    assert (ended.tokens, ended.cost, ended.engine_state) == (Tokens(), 0, "")
+
+
 @given(st.lists(result | ends), ends)
 def test_every_cent_and_token_that_is_reported_is_recorded_exactly_once(steps, end):
     said = play([*steps, end])
