@@ -198,6 +198,7 @@ class TurnMachine:
             case UsageReported(usage=usage, cost=known, engine_state=memory):
                 self._add_usage(usage, known, memory)
             case EngineStateSaved(engine_state=memory):
+                self._memory = ""  # an earlier one is not to replace it
                 yield SaveEngineState(memory)
             case RateLimited(reason=reason, until=until, seconds=seconds):
                 yield from self._flush_unfinished()

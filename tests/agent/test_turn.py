@@ -10,6 +10,7 @@ from msgspec import structs
 from agentd.agent.engine import (
     ApprovalRequested,
     EngineEvent,
+    EngineStateSaved,
     RateLimited,
     ReplyCompleted,
     ReplyDelta,
@@ -143,6 +144,13 @@ def test_what_was_spent_until_a_tool_was_done_is_recorded_with_it_and_not_only_w
     assert (used.role, used.tokens, used.cost) == ("tool", Tokens(1, 2), Decimal("0.25"))
     assert used.engine_state == "memory"
     assert (ended.tokens, ended.cost, ended.engine_state) == (Tokens(), 0, "")
+
+
+def test_a_state_that_is_saved_is_not_replaced_by_one_from_before():
+    spent = UsageReported(Usage(input=1), engine_state="before")
+    saved, ended = play([spent, EngineStateSaved("after"), "finished"])
+    assert saved == SaveEngineState("after")
+    assert (ended.tokens, ended.engine_state) == (Tokens(1, 0), "")
 
 
 @given(st.lists(result | ends), ends)

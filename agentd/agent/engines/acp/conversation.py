@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import TypeAlias
 
 import msgspec
+from msgspec import structs
 
 from agentd import __version__
 from agentd.agent.engine import (
@@ -150,7 +151,8 @@ class AcpConversation:
             case RpcNotification(method="session/update", params=params):
                 yield from self._on_update(params)
             case RpcNotification(method="_agentd/usage", params=params) if self._prompting:
-                yield from self._calls.add_call(params, self._session)
+                for called in self._calls.add_call(params, self._session):
+                    yield structs.replace(called, engine_state=self._render_state())
             case RpcNotification(method="$/cancel_request", params=params):
                 yield from self._questions.on_cancelled(params)
             case RpcResult(method=method, value=value):
@@ -197,6 +199,7 @@ class AcpConversation:
             return
         self._over = True
         reply = self._events.take_reply()
+        state = self._render_state()
         used, cost = self._calls.complete(self._used, self._meter.take_spent())
         if reply:
             yield ReplyCompleted(reply, used, cost)
@@ -204,7 +207,7 @@ class AcpConversation:
         if not reply and (used != NO_USAGE or cost):
             yield UsageReported(used, cost)
         if self._session and self._meter.known:
-            yield self._save_state()
+            yield EngineStateSaved(state)
         yield from self._last
 
     def _end(self, *last: Step) -> Iterator[Step]:
@@ -271,7 +274,7 @@ class AcpConversation:
             yield self._peer.request(method, {"sessionId": self._session, **given})
             return
         self._prompting = True
-        yield self._save_state()
+        yield EngineStateSaved(self._render_state())
         words = build_prompt(self._assignment, self._state, fresh=self._fresh)
         yield self._send_prompt(self._commands.begin(words), self._assignment.images)
 
@@ -279,11 +282,9 @@ class AcpConversation:
         blocks = render_blocks(words, images, self._agent)
         return self._peer.request("session/prompt", {"sessionId": self._session, "prompt": blocks})
 
-    def _save_state(self) -> EngineStateSaved:
-        state = render_state(
-            self._session, self._meter.seen, self._assignment.instructions, self._usual_mode
-        )
-        return EngineStateSaved(state)
+    def _render_state(self) -> str:
+        cost = self._meter.add_to_earlier(self._calls.own)
+        return render_state(self._session, cost, self._assignment.instructions, self._usual_mode)
 
     def _on_error(self, refusal: RpcError) -> Iterator[Step]:
         if refusal.code == _SIGN_IN_FIRST:

@@ -44,6 +44,10 @@ class CostMeter:
             self.known = True
         self._has_report = True
 
+    def add_to_earlier(self, own: Decimal) -> Decimal:
+        """Return what the session has cost when this turn's calls, so far as told, cost ``own``."""
+        return max(self.seen, self._base + own)
+
     def take_spent(self) -> Decimal | None:
         """Return the spend since the last call; None when the agent reports no cost.
 
@@ -62,6 +66,8 @@ class CallMeter:
     """
 
     def __init__(self) -> None:
+        self.own = Decimal(0)
+        """USD of the calls in the turn's own session, which its next report includes."""
         self._known: set[str] = set()
         self._elsewhere = Decimal(0)
         """USD of the calls in other sessions than the turn's own."""
@@ -79,7 +85,9 @@ class CallMeter:
         self._known.add(call)
         cost = parse_usd(get_path(params, "cost")) or Decimal(0)
         self._reported += cost
-        if get_text(params, "sessionId") != session:
+        if get_text(params, "sessionId") == session:
+            self.own += cost
+        else:
             self._elsewhere += cost
         tokens = get_path(params, "tokens")
         used = Usage(

@@ -89,6 +89,11 @@ class Agent:
         params = {"sessionId": "s", "update": {"sessionUpdate": kind, **update}}
         return self._hear({"method": "session/update", "params": params})
 
+    def tell_call(self, number: str, cost: float, session: str = "s") -> list[Step]:
+        """Tell of a call to a model, as the plugin for opencode does."""
+        params = {"id": number, "sessionId": session, "cost": cost, "tokens": {"input": 1}}
+        return self._hear({"method": "_agentd/usage", "params": params})
+
     def ask(self, number: int, method: str, /, **params: Any) -> list[Step]:
         return self._hear({"id": number, "method": method, "params": params})
 
@@ -123,6 +128,23 @@ def make_engine_state(session: str = "s", cost: str = "0", instructions: str = "
     made = start_prompt(instructions=instructions)
     [kept] = filter_steps(made.steps, EngineStateSaved)
     return json.dumps({**json.loads(kept.engine_state), "session": session, "cost": cost})
+
+
+def test_a_call_that_was_reported_is_not_reported_again_after_a_kill() -> None:
+    """A session's cost, which opencode tells at a turn's end, includes a turn that a kill ended."""
+    killed = start_prompt()
+    killed.tell_call("1", 0.25)
+    killed.tell_call("2", 0.5, session="a sub-agent's")
+    [reported] = filter_steps(killed.tell_call("3", 0.125), UsageReported)
+    assert json.loads(reported.engine_state)["cost"] == "0.375"
+    made = Agent(make_conversation(engine_state=reported.engine_state))
+    made.answer({"protocolVersion": 1, "agentCapabilities": ABLE, "agentInfo": {"name": "a"}})
+    made.answer({})
+    made.tell_call("4", 1)
+    made.tell("usage_update", cost={"amount": 1.375, "currency": "USD"})
+    made.answer({"stopReason": "end_turn"})
+    spent = [one.cost for one in filter_steps(made.steps, UsageReported) if one.cost]
+    assert spent == [Decimal(1)]
 
 
 def read_prompt(steps: list[Step]) -> str:
