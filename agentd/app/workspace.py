@@ -73,7 +73,9 @@ class WorkspaceComponent:
 
     async def __aenter__(self) -> Self:
         """Find what is protected; delete partial uploads of a daemon that was killed."""
-        self._reader.protect(await asyncio.to_thread(find_protected_places, self._layout))
+        places = await asyncio.to_thread(find_protected_places, self._layout)
+        self._reader.protect(places)
+        self._repository.protect(places)
         await self.uploads.sweep()
         await self._follower.begin(self._repository)
         return self

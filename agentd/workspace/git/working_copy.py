@@ -15,6 +15,7 @@ from agentd.agent.tools.results import Commit, Diff, RepositoryStatus
 from agentd.core.errors import BadRequest, Conflict, Forbidden
 from agentd.system.folder import make_printable
 from agentd.system.process import Finished
+from agentd.system.protected_paths import ProtectedPlaces
 from agentd.workspace.git.command import Git, check_path, raise_git_error
 from agentd.workspace.git.commits import (
     HOOKS,
@@ -82,6 +83,10 @@ class WorkingCopy:
             if path.startswith(self._root.rstrip("/") + "/")
         )
         self._committing = asyncio.Lock()
+
+    def protect(self, places: ProtectedPlaces) -> None:
+        """Leave these places out of diffs from now on."""
+        self._reader = GitRepository(self._root, places)
 
     async def read_status(self) -> RepositoryStatus:
         """Return the branch and the changed files."""

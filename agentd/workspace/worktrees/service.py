@@ -140,7 +140,9 @@ class WorktreeService:
             raise Conflict(
                 f"The work tree of chat {chat_id} is not made yet", "It is with its next prompt."
             )
-        return await self._repository.open_copy(self._steps.get_top(chat_id))
+        copy = await self._repository.open_copy(self._steps.get_top(chat_id))
+        copy.protect(self._places)
+        return copy
 
     async def find_folder(self, chat_id: int) -> str:
         """Return the folder of a chat's work tree; empty: it has none, or none is made yet."""

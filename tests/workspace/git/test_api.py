@@ -286,6 +286,24 @@ def test_the_daemons_own_files_are_never_committed(serve: Serve, root: Path) -> 
     assert commit(client, paths=["a"]).status == 201
 
 
+def test_a_diff_shows_nothing_of_what_the_workspace_does_not_show(
+    client: Client, root: Path
+) -> None:
+    """``/api/workspace/file`` refuses it to everybody, so no viewer may get it as a change."""
+    (root / ".env").write_text("KEY=canary-1\n")
+    run_git(root, "add", "-f", ".env")
+    run_git(root, "commit", "-qm", "Second")
+    (root / ".env").write_text("KEY=canary-2\n")
+    (root / "a").write_text("two\n")
+    assert client.get("/api/workspace/file?path=.env").status == 403
+    commit = client.get("/api/git/log")["commits"][0]["id"]
+    for query in ("", "?path=.env", "?staged=false", f"?commit={commit}"):
+        diff = client.get(f"/api/git/diff{query}")["diff"]
+        assert "canary" not in diff
+        assert "(left out, since it is protected: .env)" in diff
+    assert "+two" in client.get("/api/git/diff")["diff"]
+
+
 def test_commits_at_the_same_time_all_come_through(serve: Serve, root: Path) -> None:
     daemon = serve(workspace=str(root))
     found: list[int] = []

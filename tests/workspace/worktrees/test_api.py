@@ -273,6 +273,17 @@ def test_an_idle_chat_gets_a_work_tree_by_its_settings(
     assert (root / "b").read_text() != "tree\n"
 
 
+def test_a_diff_in_the_chat_s_tree_shows_nothing_that_is_protected(client: Client) -> None:
+    chat = work_in_tree(client, "a=theirs")
+    folder = get_folder(client, chat)
+    (folder / ".env").write_text("KEY=canary\n")
+    run_git(folder, "add", "-f", ".env")
+    diff = client.get(f"/api/git/diff?chatId={chat}")["diff"]
+    assert "+theirs" in diff
+    assert "canary" not in diff
+    assert "(left out, since it is protected: .env)" in diff
+
+
 def test_git_endpoints_work_in_the_chat_s_tree(client: Client, root: Path) -> None:
     chat = work_in_tree(client, "a=theirs\nnew=theirs")
     query = f"chatId={chat}"
