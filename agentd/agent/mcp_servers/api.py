@@ -1,7 +1,8 @@
 """The endpoints below ``/api/mcp-servers``: an administrator configures the MCP servers.
 
 Variables and headers come in and never go out: shown is where one is to be found, or its last
-characters. Sending that mask back keeps the value, unless the address changes.
+characters; so are tokens in addresses and arguments. Sending that mask back keeps the value, unless
+the address changes.
 """
 
 import asyncio
@@ -12,6 +13,7 @@ from typing import Protocol
 import msgspec
 
 from agentd.agent.mcp_servers.chat_servers import ChatServers, read_chat_servers
+from agentd.agent.mcp_servers.launch_masking import restore_address, restore_command
 from agentd.agent.mcp_servers.messages import RemoteTool
 from agentd.agent.mcp_servers.model import (
     McpServerSettings,
@@ -229,10 +231,15 @@ class McpServerEndpoints:
 def _read_form(form: McpServerForm, before: McpServerSettings | None) -> McpServerSettings:
     """Return the settings that a form asks for; ``BadRequest`` when they are not valid."""
     values = msgspec.to_builtins(form)
+    try:
+        values["url"] = restore_address(form.url, before.url if before else "")
+        values["command"] = restore_command(form.command, before.command if before else ())
+    except ValueError as error:
+        raise BadRequest(f"The MCP server is not valid: {error}") from None
     if before:
         values["env"] = keep_masked(form.env, before.env)
         kept = keep_masked(form.headers, before.headers)
-        if form.url != before.url and kept != form.headers:
+        if values["url"] != before.url and kept != form.headers:
             raise BadRequest("With another url the headers must be sent again")
         values["headers"] = kept
     try:

@@ -148,8 +148,7 @@ class ReadyServer(Struct, frozen=True):
         tokens = (value.rpartition(" ")[2] for value in values)
         secrets = [value for value in values if len(value) >= _SHORTEST_HIDDEN]
         secrets += [token for token in tokens if len(token) >= _SHORTEST_TOKEN]
-        place = self.url.partition("://")[2].partition("/")[2]
-        secrets += [part for part in _PART.findall(place) if any(map(str.isdigit, part))]
+        secrets += find_key_like_parts(self.url.partition("://")[2].partition("/")[2])
         return mask_values(text, secrets)
 
     def __repr__(self) -> str:
@@ -248,6 +247,11 @@ def expand(text: str, variables: Mapping[str, str], missing: list[str]) -> str:
         return value or ""
 
     return _VARIABLE.sub(fill, text)
+
+
+def find_key_like_parts(place: str) -> list[str]:
+    """Return the parts of an address's path and query that look like keys."""
+    return [part for part in _PART.findall(place) if any(map(str.isdigit, part))]
 
 
 def mask_value(value: str) -> str:

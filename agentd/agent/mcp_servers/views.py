@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, structs
 
+from agentd.agent.mcp_servers.launch_masking import mask_address, mask_command
 from agentd.agent.mcp_servers.messages import RemoteTool
 from agentd.agent.mcp_servers.model import (
     DEFAULT_SECONDS,
@@ -19,17 +20,17 @@ from agentd.core.clock import Timestamp
 
 
 class McpServerForm(Struct, frozen=True):
-    """A server as ``mcp.yml`` has it; variables and headers are masked in responses."""
+    """A server as ``mcp.yml`` has it; secrets are masked in responses."""
 
     name: Annotated[
         str, Meta(pattern="^[A-Za-z0-9][A-Za-z0-9_-]{0,31}$", extra={"form": SERVER_NAME_FORM})
     ]
     enabled: bool = True
     command: tuple[str, ...] = ()
-    """The program with its arguments; empty for an address."""
+    """The program with its arguments, those masked that look like keys; empty for an address."""
     env: dict[str, str] = {}
     url: Annotated[str, Meta(max_length=2000)] = ""
-    """The address; empty for a program."""
+    """The address, its parts masked that look like keys; empty for a program."""
     headers: dict[str, str] = {}
     allow: tuple[str, ...] = ()
     """Tools that need no approval; * and ? are wildcards."""
@@ -128,7 +129,8 @@ class McpServerCheckView(Struct, frozen=True):
 
 def make_form(server: McpServerSettings) -> McpServerForm:
     """Return a server of ``mcp.yml`` as it is shown."""
-    return McpServerForm(**{**structs.asdict(server), **mask_server(server)})
+    launch = {"command": mask_command(server.command), "url": mask_address(server.url)}
+    return McpServerForm(**{**structs.asdict(server), **mask_server(server), **launch})
 
 
 def make_check_view(tools: Iterable[RemoteTool]) -> McpServerCheckView:

@@ -125,6 +125,35 @@ def test_headers_are_not_sent_to_another_address_by_their_mask(admin: Browser) -
 
 
 @pytest.mark.parametrize(
+    ("launch", "shown"),
+    [
+        (
+            {"command": ["serve", "--token", SECRET, f"--key={SECRET}"]},
+            {"command": ["serve", "--token", "****cdef", "--key=****cdef"]},
+        ),
+        (
+            {"url": f"https://docs.example/s/{SECRET}/mcp", "headers": {"X-Key": SECRET}},
+            {"url": "https://docs.example/s/****cdef/mcp", "headers": {"X-Key": "****cdef"}},
+        ),
+    ],
+)
+def test_a_key_in_an_address_or_argument_is_masked_and_its_mask_keeps_it(
+    admin: Browser, launch: dict[str, object], shown: dict[str, object]
+) -> None:
+    made = admin.send("POST", "/api/mcp-servers", {"name": "web", **launch}).json()
+    assert {**made, **shown} == made
+    changed = {**made, "name": "docs", "enabled": False}
+    assert admin.send("PUT", "/api/mcp-servers/web", changed).json() == changed
+    listed = admin.send("GET", "/api/mcp-servers").json()
+    assert listed["servers"] == [changed]
+    assert SECRET not in json.dumps(listed)
+    file = read_file(admin)
+    assert file.count(SECRET) == 2 and "****" not in file
+    assert admin.send("POST", "/api/mcp-servers", {**made, "name": "copy"}).status == 400
+    assert read_file(admin) == file
+
+
+@pytest.mark.parametrize(
     ("wrong", "told"),
     [
         ({"url": "docs.example/mcp"}, "Expected an address such as https://docs.example/mcp"),
