@@ -75,7 +75,10 @@ class BotsComponent:
     def _create_poller(self, bot: BotSettings, changed: Callable[[], None]) -> "BotPoller":
         from agentd.bots.polling import BotPoller  # noqa: PLC0415 - many a daemon has no bot
 
-        return BotPoller(bot, self._connect, self._memories, self._bot_services, changed)
+        is_current = self._service.is_current
+        return BotPoller(
+            bot, self._connect, self._memories, self._bot_services, is_current, changed
+        )
 
     async def _connect(self, bot: BotSettings) -> Messenger:
         token = await asyncio.to_thread(read_token, bot, self._environ)

@@ -55,7 +55,10 @@ class _Session(NamedTuple):
 
 
 class BotPoller:
-    """An enabled bot and its polling."""
+    """An enabled bot and its polling.
+
+    ``is_current`` returns whether ``bots.yml`` still has these settings.
+    """
 
     def __init__(
         self,
@@ -63,12 +66,14 @@ class BotPoller:
         connect: Callable[[BotSettings], Awaitable[Messenger]],
         store: BotStateStore,
         services: BotServices,
+        is_current: Callable[[BotSettings], Awaitable[bool]],
         changed: Callable[[], None],
     ) -> None:
         self.settings = settings
         self._connect = connect
         self._store = store
         self._services = services
+        self._is_current = is_current
         self._changed = changed
         self._running = False
         self._problem: str | None = None
@@ -182,6 +187,8 @@ class BotPoller:
 
     async def _handle(self, update: IncomingUpdate, session: _Session) -> None:
         """Handle one update, save that it is handled, then have the reply sent."""
+        if not await self._is_current(self.settings):
+            await asyncio.Event().wait()  # to be cancelled: the bot with the new settings gets it
         reply = Reply()
         if update.moved_to:
             session.forwarder.move(update.chat, update.moved_to)

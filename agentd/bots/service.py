@@ -87,6 +87,14 @@ class BotService:
         await self.ensure_current()
         return self._directory
 
+    async def is_current(self, bot: BotSettings) -> bool:
+        """Return whether the file, as it is now, has a bot with these settings.
+
+        The watcher reports an edit some moments later; no removed user is obeyed until then.
+        """
+        await self.ensure_current()
+        return bot in self._configured.current
+
     @property
     def configured(self) -> Sequence[BotSettings]:
         """The bots as they are configured, in the file's order."""

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from agentd.storage.folder_watcher import FolderWatcher
 from tests.auth.test_login import Browser, add_users
 from tests.bots.bot_api import REVOKED, TOKEN, USER, BotApi
 from tests.support.daemon import KEY, Serving, until
@@ -172,3 +173,23 @@ def test_a_token_that_is_nowhere_is_told_where_it_was_looked_for(own: Serving) -
     admin.send("POST", "/api/bots", {"id": "b", "token": "env:NOT_SET_HERE", "enabled": False})
     problem = admin.send("POST", "/api/bots/b/check")["problem"]
     assert "NOT_SET_HERE is not set" in problem
+
+
+def test_a_user_who_is_removed_by_hand_is_not_obeyed_until_the_edit_is_noticed(
+    own: Serving, api: BotApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The watcher may need a second; here it notices nothing."""
+    monkeypatch.setattr(FolderWatcher, "_scan", lambda *_: [])
+    admin = Browser(own, "ada")
+    wish = {"id": "helper", "token": TOKEN, "users": [USER], "baseUrl": api.url}
+    assert admin.send("POST", "/api/bots", wish).status == 201
+    api.say("hello")
+    until(lambda: api.list_texts() == ["echo: hello"])
+    file = Path(own.layout.bots_settings)
+    file.write_text(file.read_text().replace(str(USER), str(USER + 1)))
+    api.say("remove everything")
+    api.say("welcome", user=USER + 1)
+    until(lambda: "echo: welcome" in api.list_texts(USER + 1))
+    assert api.list_texts() == ["echo: hello"]
+    titles = [one["title"] for one in own.client().get("/api/chats")["chats"]]
+    assert not any("remove everything" in one for one in titles)
