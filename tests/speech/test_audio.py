@@ -43,6 +43,13 @@ def test_what_stands_before_the_sound_is_passed_over() -> None:
     assert extract_raw(listed) == b"abcd"
 
 
+def test_a_file_of_empty_chunks_is_given_up() -> None:
+    """Millions of them would stop the daemon for seconds."""
+    plain = build_wav(b"abcd")
+    for chunks, taken in ((900, b"abcd"), (100_000, None)):
+        assert extract_raw(plain[:36] + b"junk\0\0\0\0" * chunks + plain[36:]) == taken
+
+
 @pytest.mark.parametrize("size", [0, 0xFFFFFFFF])
 def test_sound_that_was_written_while_it_was_recorded_goes_to_the_end(size: int) -> None:
     plain = build_wav(b"abcd")
