@@ -10,6 +10,7 @@ from agentd.bots.services import BotStateStore
 from agentd.bots.state import BotState
 from agentd.bots.telegram_html import render_parts, split_plain
 from agentd.core.errors import AgentdError, BadRequest, LimitReached, Unauthorized, Unavailable
+from agentd.core.markdown import MAX_INLINE
 from agentd.core.threads import run_uncancellable
 
 T = TypeVar("T")
@@ -55,7 +56,7 @@ class MessageSender:
 
     async def send(self, chat: int, markdown: str, keyboard: Keyboard = ()) -> None:
         """Send a text in as many messages as needed; the buttons are below the last."""
-        pieces = render_parts(markdown) or (["…"] if keyboard else [])
+        pieces = await _split(render_parts, markdown) or (["…"] if keyboard else [])
         for number, piece in enumerate(pieces, 1):
             keys = keyboard if number == len(pieces) else ()
             try:
@@ -92,7 +93,7 @@ class MessageSender:
             log.debug("the typing indicator was not shown: %s", error.message)
 
     async def _send_plain(self, chat: int, text: str, keyboard: Keyboard) -> None:
-        pieces = split_plain(text) or ["…"]
+        pieces = await _split(split_plain, text) or ["…"]
         for number, piece in enumerate(pieces, 1):
             keys = keyboard if number == len(pieces) else ()
             try:
@@ -118,6 +119,11 @@ class MessageSender:
                 if not is_transient(error):
                     raise
                 await asyncio.sleep(get_delay(error, waits))
+
+
+async def _split(split: Callable[[str], list[str]], text: str) -> list[str]:
+    """Split a text into messages, a long one in a thread: that may take a third of a second."""
+    return split(text) if len(text) <= MAX_INLINE else await asyncio.to_thread(split, text)
 
 
 def is_transient(error: AgentdError) -> bool:

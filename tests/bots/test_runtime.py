@@ -2,10 +2,12 @@
 
 import asyncio
 import threading
+from typing import Any
 
 import pytest
 
-from agentd.bots.runtime import SavedState
+from agentd.bots import runtime
+from agentd.bots.runtime import MessageSender, SavedState
 from agentd.bots.state import BotState
 from tests.conftest import until
 
@@ -44,3 +46,31 @@ async def test_what_was_kept_last_is_what_is_known_though_who_kept_the_rest_was_
     await until(lambda: len(store.offsets) == 2)
     assert cancelled.cancelled()
     assert (await SavedState.load(store, "a")).state.offset == 2
+
+
+class Recorder:
+    """A messenger that only takes messages."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    async def send(self, chat: int, text: str, keyboard: object, *, html: bool) -> None:
+        self.texts.append(text)
+
+
+async def test_a_long_reply_is_rendered_off_the_loop(monkeypatch: pytest.MonkeyPatch):
+    """What a model writes may take a third of a second: ``**a **a **a …``."""
+    threads: list[threading.Thread] = []
+    render = runtime.render_parts
+
+    def render_and_note(markdown: str) -> list[str]:
+        threads.append(threading.current_thread())
+        return render(markdown)
+
+    monkeypatch.setattr(runtime, "render_parts", render_and_note)
+    messenger: Any = Recorder()
+    sender = MessageSender(messenger)
+    await sender.send(1, "short")
+    await sender.send(1, "**a " * 10_000)
+    assert threads[0] is threading.current_thread() is not threads[1]
+    assert messenger.texts[0] == "short" and len(messenger.texts) > 5
