@@ -7,6 +7,7 @@ import os
 import stat
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from functools import partial
 from os.path import realpath
 from typing import TYPE_CHECKING
@@ -209,6 +210,7 @@ def _find_problems(
     file = KeyFile(layout, AccessKeyFile(layout))
     for read in (file.check, file.list_revoked):
         yield from collect_problems(read)
+    yield from find_open_settings(layout.config)
     yield from find_insecure_paths(layout.state)
     yield from find_state_problems(layout)
     yield from find_job_problems(layout)
@@ -276,6 +278,22 @@ def _try_engines(config: ResolvedConfig | None, models: Models | None) -> "list[
     from agentd.app.engine_trials import try_engines
 
     return asyncio.run(try_engines(config.settings, models))
+
+
+def find_open_settings(folder: str) -> Iterator[ConfigProblem]:
+    """Yield the config folder and each file of settings in it that everybody can change.
+
+    They name programs that agentd runs. Blocking.
+    """
+    try:
+        names = [name for name in sorted(os.listdir(folder)) if name.endswith(".yml")]
+    except OSError:  # reported elsewhere
+        return
+    for path in (folder, *(os.path.join(folder, name) for name in names)):
+        with suppress(FileNotFoundError):
+            if os.stat(path).st_mode & stat.S_IWOTH:
+                what = "can be changed by every user of this machine, who could have agentd run"
+                yield ConfigProblem(path, 0, f"{what} programs; chmod o-w {path}")
 
 
 def find_insecure_paths(folder: str) -> Iterator[ConfigProblem]:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from agentd.cli.check import find_insecure_paths
+from agentd.cli.check import find_insecure_paths, find_open_settings
 from agentd.system.protected_paths import WORKTREES
 
 
@@ -63,3 +63,18 @@ def test_a_file_of_another_user_is_reported_with_the_remedy(state):
     os.chown(state / "chats" / "1", 12345, -1)
     (problem,) = find_insecure_paths(str(state))
     assert "chown -R 0" in problem.what
+
+
+def test_settings_that_everybody_can_change_are_reported(tmp_path):
+    """Whoever can write one of them can have the daemon run a program."""
+    config = tmp_path / "config"
+    assert list(find_open_settings(str(config))) == []
+    config.mkdir(0o775)
+    for name, mode in (("builds.yml", 0o666), ("agentd.yml", 0o664), ("notes.txt", 0o666)):
+        (config / name).touch()
+        (config / name).chmod(mode)
+    (problem,) = find_open_settings(str(config))
+    assert problem.where == str(config / "builds.yml")
+    assert f"chmod o-w {config / 'builds.yml'}" in problem.what
+    config.chmod(0o777)
+    assert str(config) in {one.where for one in find_open_settings(str(config))}
