@@ -157,6 +157,21 @@ async def test_a_session_that_is_over_only_by_a_wrong_clock_is_refused_closed_an
 
 
 @pytest.mark.gen_test
+async def test_a_session_that_is_over_or_whose_user_is_gone_has_no_caller_by_its_id(here):
+    """Push notifications go to the sessions that still have one."""
+    people = await here.open()
+    ann, bob = [await people.sign_in(name, WORD, "net") for name in ("ann", "bob")]
+    assert people.find_caller(ann.caller.session_id) == ann.caller
+    assert people.find_caller("0" * 16) is None
+    here.file.remove("bob")
+    await people.ensure_current()
+    assert people.find_caller(bob.caller.session_id) is None
+    here.clock.jump(3650 * DAY)
+    assert people.find_caller(ann.caller.session_id) is None
+    await people.stop()
+
+
+@pytest.mark.gen_test
 async def test_a_session_ends_after_30_days_however_much_it_is_used(here):
     people = await here.open()
     signed = await people.sign_in("ann", WORD, "net")
