@@ -74,7 +74,9 @@ async def read_form(
                     field.feed(event)
         parser.close()
     except multipart.MultipartError as error:
-        raise BadRequest("The body is not a valid multipart form", str(error)) from error
+        # What follows the first argument is the cause, with a part of the body.
+        why = str(error.args[0]) if error.args else ""
+        raise BadRequest("The body is not a valid multipart form", why) from error
 
 
 def _find_extended_name(disposition: str) -> str | None:

@@ -295,6 +295,7 @@ def test_a_clipboard_takes_only_pictures(client: Client, place: Path) -> None:
 def test_a_form_that_is_none_is_refused(client: Client, place: Path, body: bytes) -> None:
     reply = client.post("/api/files", body, {"Content-Type": FORM})
     assert reply.status == 400
+    assert "Error(" not in reply["details"], "words, no Python"
     wait_until_empty(place)
 
 
