@@ -9,6 +9,12 @@ from typing import Annotated, Literal, TypeAlias
 import msgspec
 from msgspec import Meta, Struct, structs
 
+from agentd.agent.mcp_servers.launch_masking import (
+    VARIABLE,
+    find_key_like_parts,
+    find_secret_arguments,
+    mask_value,
+)
 from agentd.core.redaction import mask_values
 from agentd.core.secret_text import MASK, is_reference
 from agentd.llm.upstream.header_rules import find_header_problem
@@ -41,11 +47,6 @@ PROJECT_FILE = ".mcp.json"
 """The file of a workspace that names servers, as many agents read it."""
 DEFAULT_SECONDS = 60
 
-_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
-_PART = re.compile(r"[^/?&=;]{16,}")
-"""A part of an address that is long enough for a key."""
-_SHOWN_END = 4
-_SHORTEST_SHOWN = 16
 _SHORTEST_HIDDEN, _SHORTEST_TOKEN = 4, 8
 
 
@@ -142,13 +143,15 @@ class ReadyServer(Struct, frozen=True):
         """Return a text without the values of variables and headers, and tokens at their ends.
 
         The shortest ones, such as ``1`` or ``on``, are no secrets, and would be found everywhere.
-        Parts of the address that look like keys are hidden, too.
+        Parts of the address and of arguments that look like keys are hidden, too.
         """
         values = (*self.env.values(), *self.headers.values())
         tokens = (value.rpartition(" ")[2] for value in values)
         secrets = [value for value in values if len(value) >= _SHORTEST_HIDDEN]
         secrets += [token for token in tokens if len(token) >= _SHORTEST_TOKEN]
         secrets += find_key_like_parts(self.url.partition("://")[2].partition("/")[2])
+        arguments = find_secret_arguments(self.command)
+        secrets += [one for one in arguments if len(one) >= _SHORTEST_HIDDEN]
         return mask_values(text, secrets)
 
     def __repr__(self) -> str:
@@ -246,22 +249,7 @@ def expand(text: str, variables: Mapping[str, str], missing: list[str]) -> str:
             missing.append(name)
         return value or ""
 
-    return _VARIABLE.sub(fill, text)
-
-
-def find_key_like_parts(place: str) -> list[str]:
-    """Return the parts of an address's path and query that look like keys."""
-    return [part for part in _PART.findall(place) if any(map(str.isdigit, part))]
-
-
-def mask_value(value: str) -> str:
-    """Return a variable or header as it may be shown: a reference, or its last characters."""
-    if is_reference(value) or not value:
-        return value
-    if "${" in value and not _VARIABLE.sub("", value).strip().removeprefix("Bearer"):
-        return value
-    shown = value.strip()  # so that a form of single lines can send it back
-    return MASK + (shown[-_SHOWN_END:] if len(shown) >= _SHORTEST_SHOWN else "")
+    return VARIABLE.sub(fill, text)
 
 
 def mask_server(server: McpServerSettings) -> dict[str, dict[str, str]]:

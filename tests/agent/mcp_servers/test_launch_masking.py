@@ -8,6 +8,7 @@ from agentd.agent.mcp_servers.launch_masking import (
     restore_address,
     restore_command,
 )
+from agentd.agent.mcp_servers.model import ReadyServer
 
 KEY = "mint-0123456789abcdef"
 
@@ -74,3 +75,12 @@ def test_a_mask_that_stands_for_nothing_or_for_several_is_refused() -> None:
             restore_command(shown, stored)
     with pytest.raises(ValueError, match="send the whole address"):
         restore_address("https://other.example/s/****cdef", f"https://docs.example/s/{KEY}")
+
+
+def test_what_a_program_says_is_told_without_the_keys_among_its_arguments() -> None:
+    """Many programs print their arguments when they do not understand them."""
+    command = ("serve", f"--api-key={KEY}", "--token", "tok-98", "postgres://ann:pass@db/x", "-v")
+    server = ReadyServer("docs", command)
+    assert server.hide_secrets(" ".join(command)) == (
+        "serve --api-key=*** --token *** postgres://ann:***@db/x -v"
+    )
