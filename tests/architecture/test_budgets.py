@@ -28,6 +28,8 @@ CATCH_ALL = {
     "gateway.ledger.writer.LedgerWriter._write_lines": "nobody may wait for ever for a line",
     "gateway.ledger.writer.LedgerWriter._sync_all": "nobody may wait for ever for a line",
     "gateway.ledger.writer.LedgerWriter._run_job": "a bug of who asks is no matter of the lines",
+    "workspace.builds.runner._run": "a build must not seem to run for ever",
+    "workspace.deployments.service._Keeper._run_inbox": "who asks next waits for the same task",
     "live.hub.Hub._send_to": "what one client breaks silences no other",
     "http.request_handler.RequestHandler.finish": "any error becomes an answer",
     "http.request_handler.RequestHandler._send_when_ready": "any error becomes an answer",

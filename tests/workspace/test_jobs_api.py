@@ -18,7 +18,7 @@ from typing import Any, BinaryIO, TextIO
 import pytest
 
 from agentd.system.process_identity import read_identity
-from agentd.workspace.builds.output import MAX_PUBLISHED
+from agentd.workspace.builds.output import MAX_PUBLISHED, BuildTranscript
 from agentd.workspace.deployments.runner import VARIABLE
 from agentd.workspace.job_store import OUTPUT
 from tests.live.test_sse_api import Stream, listening
@@ -201,6 +201,34 @@ def test_a_build_that_gets_no_thread_has_failed_and_can_be_built_again(
     assert wait_for_build(client, "good")["state"] == "succeeded"
 
 
+def test_a_build_whose_result_cannot_be_stored_is_refused_and_can_be_built_once_it_can(
+    daemon: Serving, client: Client
+) -> None:
+    """A folder is in the place of its file, as a restored copy may have it."""
+    place = Path(daemon.layout.get_build_result_path("good"))
+    place.mkdir(parents=True)
+    refused = client.post("/api/build/trigger/good", None)
+    assert refused.status == 503
+    assert "result.json: is a folder" in refused["message"]
+    assert client.get("/api/build/status/good")["state"] == "failed"
+    place.rmdir()
+    client.post("/api/build/trigger/good", None)
+    assert wait_for_build(client, "good")["state"] == "succeeded"
+
+
+def test_a_build_whose_output_is_not_understood_has_failed(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def append(transcript: BuildTranscript, data: bytes) -> None:
+        raise ValueError("what is this?")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(BuildTranscript, "append", append)
+        client.post("/api/build/trigger/good", None)
+        failed = wait_for_build(client, "good")
+    assert (failed["state"], failed["message"]) == ("failed", "ValueError: what is this?")
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_an_unknown_build_is_not_found(client: Client, name: str) -> None:
     """Specification 4: an unknown build name answers 404."""
@@ -333,6 +361,35 @@ def pipe(client: Client, tmp_path: Path) -> Iterator[BinaryIO]:
     client.post("/api/deploy/start/talks", None)
     with open(tmp_path / "pipe", "wb", buffering=0) as opened:
         yield opened
+
+
+def test_one_whose_log_cannot_be_written_is_tried_again_and_can_be_stopped(
+    daemon: Serving, client: Client
+) -> None:
+    """A link in the place of a log is never followed: anybody could have put it there."""
+    log = Path(daemon.layout.get_deployment_output_paths("web")[0])
+    log.parent.mkdir(parents=True)
+    log.symlink_to("/dev/null")
+    client.post("/api/deploy/start/web", None)
+    waiting = client.get("/api/deploy/status/web")
+    assert waiting["state"] == "waiting"
+    assert "output.log: is a symbolic link" in waiting["message"]
+    log.unlink()
+    wait_for_deployment(client, "web", "running")
+    client.post("/api/deploy/stop/web", None)
+    wait_for_deployment(client, "web", "stopped")
+
+
+def test_one_whose_status_cannot_be_stored_is_refused_and_starts_once_it_can(
+    daemon: Serving, client: Client
+) -> None:
+    place = Path(daemon.layout.get_deployment_path("web"))
+    place.mkdir(parents=True)
+    refused = client.post("/api/deploy/start/web", None)
+    assert refused.status == 503
+    assert "deployment.json: is a folder" in refused["message"]
+    place.rmdir()
+    wait_for_deployment(client, "web", "running")
 
 
 def test_an_output_is_read_part_by_part_and_no_character_is_torn(

@@ -1,7 +1,7 @@
 """Running the programs of builds: in a thread each, so that no output is too much.
 
 The thread reads no faster than it understands what it reads, so a program that says more waits
-in its pipe, and memory stays bounded. Its group and all strays (``strays``) are ended with it.
+in its pipe, and memory stays bounded. Its group and all strays (``orphans``) are ended with it.
 """
 
 import asyncio
@@ -58,7 +58,7 @@ class BuildPrograms:
     async def run(
         self, build: Build, run: str, transcript: BuildTranscript, on_progress: Callable[[], None]
     ) -> BuildEnd:
-        """Run one to its end; ``said`` is called now and then, when it said more.
+        """Run one to its end; ``on_progress`` is called now and then, when it said more.
 
         Raises ``Unavailable`` when it cannot be started. Cancelling ends it, and all it started.
         """
@@ -67,17 +67,14 @@ class BuildPrograms:
         reader = _Reader(self._root, build, f"{self._generation}.build-{run}", transcript)
         reader.say = lambda: loop.call_soon_threadsafe(on_progress)
 
-        def run_build() -> None:
-            try:
-                end = reader.run()
-            except (Unavailable, OSError) as error:
-                failure = error if isinstance(error, Unavailable) else Unavailable(str(error))
-                loop.call_soon_threadsafe(ended.set_exception, failure)
+        def report(value: BuildEnd | Exception) -> None:
+            if isinstance(value, BuildEnd):
+                loop.call_soon_threadsafe(ended.set_result, value)
             else:
-                loop.call_soon_threadsafe(ended.set_result, end)
+                loop.call_soon_threadsafe(ended.set_exception, value)
 
         try:
-            threading.Thread(target=run_build, name=f"build {run}").start()
+            threading.Thread(target=_run, args=(reader, report), name=f"build {run}").start()
         except RuntimeError as error:  # the system allows no more threads
             raise Unavailable(f"A build cannot be started: {error}.") from error
         try:
@@ -87,6 +84,17 @@ class BuildPrograms:
             await asyncio.wait([ended])
             ended.exception()
             raise
+
+
+def _run(reader: "_Reader", report: Callable[[BuildEnd | Exception], None]) -> None:
+    try:
+        end = reader.run()
+    except OSError as error:
+        report(Unavailable(str(error)))
+    except Exception as error:  # a thread boundary: the build would run for ever
+        report(error)
+    else:
+        report(end)
 
 
 class _Reader:

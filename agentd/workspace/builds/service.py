@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from agentd.core import ids
 from agentd.core.clock import Clock
-from agentd.core.errors import NotFound, Unavailable, suggest_name
+from agentd.core.errors import AgentdError, NotFound, Unavailable, suggest_name
 from agentd.core.events import EventBus
 from agentd.workspace.builds.build import (
     BuildEnded,
@@ -61,7 +61,7 @@ class BuildRunner(Protocol):
     def run(
         self, build: Build, run: str, transcript: BuildTranscript, on_progress: Callable[[], None]
     ) -> Coroutine[Any, Any, BuildEnd]:
-        """Run one to its end; ``said`` is called on the loop now and then on new output.
+        """Run one to its end; ``on_progress`` is called on the loop now and then on new output.
 
         Raises ``Unavailable`` when it cannot be started. Cancelling ends it, and all it started.
         """
@@ -189,7 +189,7 @@ class BuildService:
         assert run.started
         try:
             await self._apply(run, instructions)
-        except Unavailable as error:  # not even that it runs could be written down
+        except AgentdError as error:  # not even that it runs could be written down
             run.job.handle(BuildEnded(self._clock.now(), None, "unstartable", error.message))
             run.started.set_exception(error)
             run.started.exception()  # its caller may have disconnected
@@ -238,21 +238,23 @@ class BuildService:
         at = self._clock.now()
         if program.cancelled():
             return BuildEnded(at, None, run.unwanted or "interrupted")
-        error = program.exception()
-        if isinstance(error, Unavailable):
-            return BuildEnded(at, None, "unstartable", error.message)
+        if error := program.exception():
+            if isinstance(error, AgentdError):
+                return BuildEnded(at, None, "unstartable", error.message)
+            log.error("the build %s failed unexpectedly", run.job.status.name, exc_info=error)
+            return BuildEnded(at, None, "unstartable", f"{type(error).__name__}: {error}")
         end = program.result()
         return BuildEnded(at, end.code, "late" if end.late else "")
 
     async def _save(self, run: _Run) -> None:
-        """Save the status. Raises ``Unavailable`` if the build is about to run."""
+        """Save the status. Raises an ``AgentdError`` if the build is about to run."""
         status, transcript = run.job.status, run.transcript
         try:
             output = (
                 await asyncio.to_thread(transcript.get_output) if transcript else KeptOutput(b"", 0)
             )
             await asyncio.to_thread(self._store.save, status, output.data)
-        except Unavailable as error:
+        except AgentdError as error:  # also where a folder is in the place of its file
             if run.job.running:
                 raise
             log.error("the build %s is not kept: %s", status.name, error.message)

@@ -104,7 +104,7 @@ class HealthChecked(Struct, frozen=True):
 
 
 class TimerFired(Struct, frozen=True):
-    """The time of the last ``Wake`` has come."""
+    """The time of the last ``SetTimer`` has come."""
 
 
 Stimulus: TypeAlias = (
@@ -132,7 +132,7 @@ class KillProgram(Struct, frozen=True):
 
 
 class SetTimer(Struct, frozen=True):
-    """Say ``Woke`` after so many seconds; this replaces any earlier wish. None: do not."""
+    """Report ``TimerFired`` after so many seconds, in place of any earlier timer; None: never."""
 
     seconds: float | None
 

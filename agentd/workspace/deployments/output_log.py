@@ -17,9 +17,9 @@ from agentd.workspace.deployments.deployment import OutputSlice
 
 _APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 _LIMIT = 4096
+"""The maximum bytes of the file with a log's offset."""
 
 FORMAT = 1
-"""The maximum bytes of the file with a log's offset."""
 
 
 class LogStart(Struct, frozen=True):
@@ -75,7 +75,7 @@ class OutputLog:
         """
         log, older, _ = self._paths
         most = min(most, self._limit)
-        with self._lock:
+        with self._lock, translate_os_errors(log, "read"):
             start, size, before = self._start(), _get_size(log), _get_size(older)
             end = start + size
             earliest = start - before

@@ -262,8 +262,8 @@ class _Keeper:
                 break
             try:
                 await self._handle(stimulus)
-            except Unavailable as error:
-                log.error("deployment %s: %s", self.job.status.name, error.message)
+            except Exception as error:  # a task boundary: those who ask next wait for this task
+                self._log_failure(error)
                 if asked and not asked.done():
                     asked.set_exception(error)
             if asked and not asked.done():
@@ -272,6 +272,13 @@ class _Keeper:
             _, asked = self._inbox.get_nowait()
             if asked and not asked.done():
                 asked.set_exception(Unavailable("The daemon is stopping."))
+
+    def _log_failure(self, error: Exception) -> None:
+        name = self.job.status.name
+        if isinstance(error, AgentdError):
+            log.error("deployment %s: %s", name, error.message)
+        else:
+            log.error("deployment %s failed unexpectedly", name, exc_info=error)
 
     async def _wait_for_stimulus(self) -> tuple[Stimulus | None, "asyncio.Future[None] | None"]:
         try:
@@ -336,12 +343,12 @@ class _Keeper:
             output = await asyncio.to_thread(self._shop.store.open_output, name)
             await self._listener.start()
             program = await self._shop.runner.start(definition, self.job.status.run, output)
-        except Unavailable as error:
+        except AgentdError as error:  # also where a link is in the place of its log
             return LaunchFailed(error.message)
         self.job.set_process(program.process)
         try:
             await asyncio.to_thread(self._shop.store.save, self.job.status)
-        except Unavailable as error:
+        except AgentdError as error:
             program.kill()
             await program.ended
             return LaunchFailed(error.message)
