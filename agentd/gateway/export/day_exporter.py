@@ -176,6 +176,11 @@ class DayExporter:
         stamp = (await asyncio.to_thread(self._files.get_stamps)).get(name)
         if stamp is None:  # it went, by age
             return
+        write = self.create_encoder(name, self.days[name])
+        if await asyncio.to_thread(self._files.read_chunk, name, write, self.days[name].end):
+            # Recorded before the stamp was read, which would never show it.
+            await self._send_on(database, name)
+            return
         day = await self._compare_with_file(name, self.days[name], stamp)
         if not day.changed and await self._count_rows(database, name) == day.rows:
             (whole,) = await asyncio.to_thread(self._files.compute_checksums, name, [day.end])

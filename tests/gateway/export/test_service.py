@@ -95,6 +95,7 @@ class ExportSetup:
     to: ExportSettings
     clock: FrozenClock = field(default_factory=lambda: FrozenClock(NOW))
     databases: Databases = field(default_factory=Databases)
+    reader: type[LedgerFileReader] = LedgerFileReader
     exporter: Exporter = None  # type: ignore[assignment]
 
     async def add_records(self, *entries) -> None:
@@ -108,7 +109,7 @@ class ExportSetup:
         self.exporter = Exporter(
             lambda: self.to,
             self.databases,
-            LedgerFileReader(self.layout),
+            self.reader(self.layout),
             ExportStateFile(self.layout),
             self.clock,
         )
@@ -221,6 +222,24 @@ async def test_a_late_line_is_sent_on_without_the_rest(setup, server):
     await setup.add_records(*build_day_records(DAYS[0], 4))
     assert await setup.run_until_exported() == {DAYS[0]: "done"}
     assert setup.databases.steps == ["insert", "count_rows"]
+    assert list_row_ids(server) == ["r-1", "r-2", "r-3", "r-4"]
+
+
+async def test_a_request_that_is_recorded_while_its_day_is_finished_is_sent_too(setup, server):
+    late = build_day_records(DAYS[0], 4)
+
+    class Growing(LedgerFileReader):
+        def read_chunk(self, day, line, begin, end=None):
+            found = super().read_chunk(day, line, begin, end)
+            if found is None and late:
+                with Path(setup.layout.get_ledger_day_path(day)).open("ab") as file:
+                    file.write(encode_checksummed(late.pop()))
+            return found
+
+    await setup.add_records(*build_day_records(DAYS[0], 1, 2, 3))
+    setup.reader = Growing
+    assert await setup.run_until_exported() == {DAYS[0]: "done"}
+    assert not late
     assert list_row_ids(server) == ["r-1", "r-2", "r-3", "r-4"]
 
 
