@@ -7,7 +7,14 @@ from typing import TypeAlias
 
 from msgspec import Struct, structs
 
-from agentd.core.errors import BadRequest, ConfigError, SupplierUnreachable, TooLarge, Unavailable
+from agentd.core.errors import (
+    AgentdError,
+    BadRequest,
+    ConfigError,
+    SupplierUnreachable,
+    TooLarge,
+    Unavailable,
+)
 from agentd.gateway.channels.failures import Failure
 from agentd.gateway.channels.masking import list_sent_secrets
 from agentd.gateway.channels.routing import Candidate
@@ -76,18 +83,25 @@ class UpstreamAttempts:
             accounting.draining = self._services.is_still_valid(accounting.key)
             if not accounting.draining:
                 asking.cancel()
-            self._work.run(self._drain(asking, accounting), waits=accounting.key.id)
+            self._work.run(self._drain(asking, call, accounting), waits=accounting.key.id)
             raise
 
     async def _drain(
-        self, asking: "asyncio.Task[AttemptResult]", accounting: RequestAccounting
+        self,
+        asking: "asyncio.Task[AttemptResult]",
+        call: UpstreamCall,
+        accounting: RequestAccounting,
     ) -> None:
         try:
             await asyncio.wait([asking])
         finally:
             asking.cancel()
-            answered = asking.done() and not asking.cancelled() and not asking.exception()
-            outcome = asking.result() if answered else None
+            has_ended = asking.done() and not asking.cancelled()
+            error = asking.exception() if has_ended else None
+            if error and not isinstance(error, AgentdError):  # nobody else would hear of a bug
+                why = "request %s failed after its caller had left"
+                log.error(why, call.request.id, exc_info=error)
+            outcome = asking.result() if has_ended and not error else None
             if isinstance(outcome, GatewayResponse) and outcome.stream:
                 await outcome.stream.aclose()
             else:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from agentd.gateway.ledger.record import RequestRecord
+from agentd.gateway.relay.upstream_call import UpstreamCall
 from agentd.llm.endpoint import ChannelDialect
 from agentd.llm.price import NO_USAGE
 from tests.gateway.conftest import GatewaySetup
@@ -181,6 +182,23 @@ def test_a_supplier_that_is_to_be_drained_is_so_though_the_caller_left_in_the_mi
             stall.reached.result(60)
             wait_for_bytes(line, b'"one')
         check_drained(gateway, caller, stall)
+
+
+def test_a_bug_that_shows_after_the_caller_left_is_logged(
+    gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("what is this?")
+
+    stall, caller = Stall(0), gateway.add_caller()
+    gateway.supplier.script(Answer((Say(WORDS),), USED, faults=(stall,)))
+    with caller.begin_call("openai-chat", "patient-chat", stream=False):
+        stall.reached.result(60)
+    until(lambda: count_tasks(gateway, "_drain"))
+    monkeypatch.setattr(UpstreamCall, "read_whole", fail)
+    stall.release()
+    wait_for_left_record(gateway, caller)
+    assert "RuntimeError: what is this?" in caplog.text
 
 
 def check_drained(gateway: RunningGateway, caller: Caller, stall: Stall) -> None:
