@@ -37,7 +37,8 @@ MAX_SCANNED_BYTES = 2 * 1024 * 1024
 
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _PLACE = r"[0-9]{4}-[0-9]{2}-[0-9]{2}\.[0-9]{1,15}(?:\.[A-Za-z0-9_-]{1,100})?"
-_CURSOR = re.compile(f"{_PLACE}(?:,{_PLACE}){{0,9}}", re.ASCII)
+_CURSOR = re.compile(f"{_PLACE}(?:,{_PLACE}){{0,399}}", re.ASCII)
+"""Two days, and those that a clock which was ahead has left, perhaps by a year."""
 CURSOR_PATTERN = f"^{_CURSOR.pattern}$"
 
 GetSize: TypeAlias = Callable[[str], int | None]

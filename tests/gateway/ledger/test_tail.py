@@ -188,6 +188,17 @@ def test_a_file_without_the_last_request_is_told_and_read_on_at_its_end(layout: 
     assert read_ids(following) == ["r-3"]
 
 
+def test_a_reader_comes_back_also_where_a_clock_that_was_ahead_left_many_days(
+    layout: Layout,
+) -> None:
+    days = [f"2026-02-{number:02d}" for number in range(1, 29)]
+    for number, day in enumerate(days):
+        append(layout, day, at(day, number))
+    cursor = open_tail(layout, lambda _: None, DAYS[0]).cursor
+    append(layout, DAYS[0], at(DAYS[0], 100))
+    assert read_ids(open_tail(layout, lambda _: None, DAYS[0], cursor)) == ["r-100"]
+
+
 @pytest.mark.parametrize(
     "text", ["x", "2026-01-01", "2026-13-01.0", "2026-01-01.1.a b", "2026-01-01.-1", ",", "1~2"]
 )
