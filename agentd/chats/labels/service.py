@@ -2,7 +2,8 @@
 
 A label's name is in the list (``labels.yml``) and in each chat that has it. Where both
 change, what is to be done is written down first, then the chats change, and the list last: what a
-crash leaves half done is finished at the next start, what a conflict does by asking again.
+crash leaves half done is finished at the next start, what a conflict does by asking again. A chat
+that is read-only, since its journal is damaged, keeps the name that it has.
 """
 
 import asyncio
@@ -17,7 +18,7 @@ from msgspec import Struct
 from agentd.chats.commands import ChatCommands
 from agentd.chats.labels.model import MAX_LABELS, Label, find_index, require_unused_name
 from agentd.chats.repository import ChatRepository
-from agentd.core.errors import AgentdError, BadRequest, NotFound, suggest_name
+from agentd.core.errors import AgentdError, BadRequest, NotFound, Unavailable, suggest_name
 
 log = logging.getLogger(__name__)
 
@@ -233,8 +234,14 @@ class LabelService:
             )
 
     async def _relabel_chat(self, chat: int, change: LabelChange, add: Collection[str]) -> None:
-        with suppress(NotFound):  # deleted meanwhile: it gets its label in the trash
-            await self._editing.change_labels(chat, change.by, add=add, remove=[change.name])
+        try:
+            with suppress(NotFound):  # deleted meanwhile: it gets its label in the trash
+                await self._editing.change_labels(chat, change.by, add=add, remove=[change.name])
+        except Unavailable as error:
+            known = self._chats.summaries.get(chat)
+            if not (known and known.damage):
+                raise
+            log.warning("chat %d keeps the label %r: %s", chat, change.name, error.message)
 
 
 def _require_room(labels: int) -> None:

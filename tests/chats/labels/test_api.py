@@ -286,6 +286,30 @@ def test_a_change_that_was_interrupted_is_finished_at_the_start(
     assert not intent.exists()
 
 
+@pytest.mark.parametrize("new_name", ["b", None], ids=["renamed", "deleted"])
+def test_a_chat_that_is_read_only_keeps_its_label_and_keeps_no_other_chat_from_the_new_one(
+    serve: Serve, new_name: str | None
+) -> None:
+    first = serve()
+    client = first.client()
+    client.post(LABELS, {"name": "a"})
+    damaged, sound = client.create_chat(), client.create_chat()
+    client.post(f"{LABELS}/a/assign", {"chatIds": [damaged, sound]})
+    first.stop()
+    first.join()
+    journal = Path(first.layout.get_journal_path(damaged))
+    journal.write_bytes(journal.read_bytes() * 2)
+    client = serve().client()
+    if new_name:
+        assert client.put(f"{LABELS}/a", {"name": new_name}).status == 200
+    else:
+        assert client.delete(f"{LABELS}/a").status == 204
+    names = [new_name] if new_name else []
+    assert list_names(client) == names
+    assert client.get(f"/api/chats/{sound}")["labels"] == names
+    assert client.get(f"/api/chats/{damaged}")["labels"] == ["a"]
+
+
 def test_a_damaged_note_of_an_interrupted_change_is_named_and_ends_nothing(
     serve: Serve, caplog: pytest.LogCaptureFixture
 ) -> None:
