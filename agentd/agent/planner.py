@@ -204,4 +204,5 @@ class TurnPlanner:
 
     def _sum_spent_today(self) -> Decimal:
         today = self._clock.now()[:10]
-        return sum((one.spent for one in self._chats() if one.day == today), Decimal(0))
+        # A later day is one that the clock showed before it was set back: a chat keeps that time.
+        return sum((one.spent for one in self._chats() if one.day >= today), Decimal(0))

@@ -541,6 +541,20 @@ async def test_the_budget_of_a_day_holds_every_chat_until_the_day_is_over(layout
         await dispatcher.stop(0)
 
 
+async def test_what_was_spent_while_the_clock_was_ahead_counts_for_today(layout):
+    async with running_services(layout) as services:
+        services.clock.jump(2 * 86400)
+        dispatcher, _, first = await start(
+            services, AskingEngine(), budget=SpendBudget(per_day=Decimal(1))
+        )
+        await services.chats.wait_until_idle(first, 60)
+        services.clock.jump(-2 * 86400)
+        await services.chats.append_prompt(first, "once more", "", ME)
+        await wait_for_questions(services, first)
+        assert "today" in services.chats.get_summary(first).held
+        await dispatcher.stop(0)
+
+
 async def test_a_chat_that_waits_for_a_person_keeps_no_other_from_work(layout):
     """Each waiting turn leaves its place until it is answered."""
     engine = AskingEngine(PUSH)
