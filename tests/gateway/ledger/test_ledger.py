@@ -6,6 +6,7 @@ import itertools
 import os
 import shutil
 import threading
+import time
 from datetime import timedelta
 from decimal import Decimal
 from fractions import Fraction
@@ -21,7 +22,7 @@ from agentd.core.clock import FrozenClock, parse_iso
 from agentd.core.errors import BadRequest, Unavailable
 from agentd.gateway.ledger import daily_reports, day_file, open_files, reprice, writer
 from agentd.gateway.ledger import pages as ledger_page
-from agentd.gateway.ledger.daily_reports import DailyReports
+from agentd.gateway.ledger.daily_reports import DailyReports, prepare_folders
 from agentd.gateway.ledger.day_file import ReadPosition, read_records
 from agentd.gateway.ledger.day_report import DayReportFile
 from agentd.gateway.ledger.ledger import Ledger
@@ -616,11 +617,15 @@ async def test_old_requests_go_and_what_they_add_up_to_stays(layout, clock):
         layout, clock, [build_record(1, format_time(DAY)), build_record(2, format_time(NEXT))]
     )
     clock.move(31 * 86400)
+    torn = [Path(f"{get_path(layout, day)}.torn-1") for day in (DAY, NEXT)]
+    for path in torn:
+        path.write_bytes(b"{")
     ledger, before = await reopen(layout, clock)
     days = await list_rows(ledger, "day", DAY, NEXT)
     assert await ledger.delete_old(30, clock.now()[:10]) == [DAY]
     assert not get_path(layout).exists()
     assert get_path(layout, NEXT).exists()
+    assert [path.exists() for path in torn] == [False, True]
     assert await list_rows(ledger, "day", DAY, NEXT) == days
     await ledger.close()
     clock.move(100 * 86400)
@@ -972,6 +977,20 @@ async def test_a_cursor_from_before_the_pricing_is_refused(layout, ledger):
     await ledger.reprice(DAY, DAY, get_new_prices)
     with pytest.raises(BadRequest, match="repriced"):
         await ledger.read_page(RequestFilter(), 2, cursor)
+
+
+async def test_a_day_is_listed_though_its_folder_seems_unchanged(layout, monkeypatch):
+    """Two changes of a folder within a moment may bear the same time."""
+    reports = DailyReports(layout, lambda: LATER)
+    folder = Path(layout.ledger)
+    prepare_folders(layout)
+    get_path(layout).touch()
+    changed = folder.stat().st_mtime_ns
+    monkeypatch.setattr(time, "time_ns", lambda: changed + 999_999_999)
+    assert reports.list_days() == [DAY]
+    get_path(layout, NEXT).touch()
+    os.utime(folder, ns=(changed, changed))
+    assert reports.list_days() == [DAY, NEXT]
 
 
 async def test_the_requests_of_today_are_never_deleted(layout, clock):
