@@ -289,6 +289,15 @@ async def test_a_ledger_that_cannot_be_repaired_can_be_read_and_says_why_it_reco
     await ledger.close()
 
 
+async def test_the_last_days_are_all_repaired_since_late_requests_are_added_to_them(layout):
+    Path(layout.ledger).mkdir(parents=True)
+    for day in (DAY, NEXT, LATER):
+        get_path(layout, day).write_bytes(encode_checksummed(build_record(1)) + b"torn")
+    prepare_folders(layout)
+    for day in (DAY, NEXT, LATER):
+        assert get_path(layout, day).read_bytes() == encode_checksummed(build_record(1))
+
+
 async def test_a_file_that_is_all_torn_starts_again(layout, clock):
     await run_once(layout, clock, [])
     get_path(layout).write_bytes(b'{"id"')
@@ -860,6 +869,9 @@ async def test_repricing_changes_every_sum_and_keeps_the_first_cost(layout, cloc
     again = await ledger.reprice(NEXT, NEXT, get_new_prices)
     assert (again.requests, again.changed) == (4, 1)
     assert read_ids(layout, NEXT) == ["r-3", "r-4", "r-5", "r-6"]
+    files = sorted(os.listdir(layout.ledger))
+    assert (await ledger.reprice(NEXT, NEXT, get_new_prices)).changed == 0
+    assert sorted(os.listdir(layout.ledger)) == files, "no copy is left of what did not change"
     await ledger.close()
     ledger, sums = await reopen(layout, clock)
     assert sums.get_spend("abcdefghijkl") == Decimal("0.021")
