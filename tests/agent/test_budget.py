@@ -38,6 +38,15 @@ def test_the_budget_of_a_day_counts_all_chats():
     )
 
 
+def test_what_a_chat_costs_on_a_day_does_not_count_for_the_next_one():
+    agent = AgentState()
+    agent.add_cost("2026-01-01T10:00:00.000Z", Decimal(1))
+    agent.add_cost("2026-01-01T23:59:59.999Z", Decimal(2))
+    assert (agent.day, agent.spent) == ("2026-01-01", Decimal(3))
+    agent.add_cost("2026-01-02T00:00:00.000Z", Decimal(4))
+    assert (agent.day, agent.spent) == ("2026-01-02", Decimal(4))
+
+
 def test_what_a_deleted_chat_has_cost_counts_for_the_day(tmp_path: Path) -> None:
     with Supplier() as supplier:
         models = {
