@@ -61,7 +61,7 @@ def test_the_tools_at_work_are_those_that_began_in_the_open_turn_and_have_not_en
     open_uses = {}
     for entry, _ in journal:
         match entry.body:
-            case TurnStarted() | TurnEnded():
+            case TurnStarted() | TurnEnded() | TurnDeferred():
                 open_uses = {}
             case ToolUseStarted(use=use):
                 open_uses[use.number] = use
@@ -78,7 +78,8 @@ def test_what_is_counted_along_the_way_is_what_counting_finds(journal):
     messages = [found for entry, _ in journal if (found := get_message(entry.body))]
     assert chat.ready == sum(not prompt.paused for prompt in chat.queue)
     assert chat.messages == len(messages)
-    assert chat.cost == sum(message.cost for message in messages)
+    deferred = [entry.body.cost for entry, _ in journal if isinstance(entry.body, TurnDeferred)]
+    assert chat.cost == sum(deferred) + sum(message.cost for message in messages)
     assert chat.size == sum(len(line) for _, line in journal)
     assert chat.lines == len(journal)
     assert chat.highest_message == max((message.id for message in messages), default=0)
