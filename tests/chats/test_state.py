@@ -5,13 +5,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentd.chats.approval import LimitWait
+from agentd.chats.approval import Hold, LimitWait
 from agentd.chats.model import Message, Prompt
 from agentd.chats.records import (
     ChatCreated,
     JournalEntry,
     MessageAdded,
     QueueAppended,
+    QueueHeld,
     ToolUseStarted,
     TurnDeferred,
     TurnEnded,
@@ -180,8 +181,21 @@ def test_a_prompt_is_tried_again_only_by_the_engine_that_had_it(engine, again):
         TurnStarted(1, None, engine),
     ]
     for number, body in enumerate(bodies, 1):
+        if number == len(bodies):
+            assert chat.ready == 1
+            assert not chat.sent, "a replacement of the queue would drop it"
         chat.apply(JournalEntry(number, number, AT, "me", body), 9)
     assert chat.agent.turn.again is again
+
+
+@pytest.mark.parametrize(("kind", "stays"), [("stopped", False), ("hand", True), ("budget", True)])
+def test_a_new_prompt_ends_the_hold_of_a_stopped_turn_and_no_other(kind, stays):
+    chat = Chat(1)
+    held = QueueHeld(Hold(kind, "why", "me", AT))
+    bodies = [ChatCreated("t"), held, QueueAppended(Prompt(1, "a", AT))]
+    for number, body in enumerate(bodies, 1):
+        chat.apply(JournalEntry(number, number, AT, "me", body), 9)
+    assert bool(chat.agent.hold) is stays
 
 
 def test_a_snapshot_does_not_show_what_comes_later():
