@@ -14,7 +14,7 @@ from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from msgspec import Struct
 
-from agentd.auth.revoked_keys import read_json, write_json
+from agentd.storage.json_document import read_json, write_json
 
 _LIMIT = 16 * 1024 * 1024
 

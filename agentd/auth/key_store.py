@@ -28,7 +28,7 @@ from agentd.auth.key import (
 )
 from agentd.auth.key_renewals import RenewalFile
 from agentd.auth.key_service import KeyFileContents, RevocationResult
-from agentd.auth.revoked_keys import RevokedKey, RevokedKeys, read_json, write_json
+from agentd.auth.revoked_keys import RevokedKey, RevokedKeys
 from agentd.core.clock import Timestamp
 from agentd.core.errors import (
     AgentdError,
@@ -42,6 +42,7 @@ from agentd.core.errors import (
 )
 from agentd.http.access import Caller, require_answers
 from agentd.storage import document
+from agentd.storage.json_document import read_json, write_json
 from agentd.storage.layout import Layout
 from agentd.storage.lock import hold_lock
 from agentd.storage.yaml import editor as yaml_editor

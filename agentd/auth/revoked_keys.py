@@ -1,17 +1,15 @@
 """The revoked keys, which stay revoked even if an older key file is restored."""
 
 from collections.abc import Collection, Iterable
-from typing import Literal, TypeVar
+from typing import Literal
 
-import msgspec
 from msgspec import Struct
 
 from agentd.auth.key import Digest
 from agentd.core.clock import Timestamp
-from agentd.core.errors import ConfigError, ConfigProblem, Conflict
+from agentd.core.errors import Conflict
 from agentd.storage import document
-
-T = TypeVar("T")
+from agentd.storage.json_document import format_json, read_json
 
 _LIMIT = 64 * 1024 * 1024
 """The most bytes of the file, for some 400,000 keys."""
@@ -59,7 +57,7 @@ class RevokedKeys:
         removed = tuple(key.sha256 for key in known if key.sha256 not in left)
         after = tuple({**{key.sha256: key for key in add}, **left}.values())
         if set(after) != set(known):
-            text = _format_json(RevokedJson(revoked=after))
+            text = format_json(RevokedJson(revoked=after))
             if len(text) > _LIMIT and len(after) > len(known):
                 raise Conflict(
                     f"{self._path} is full: it has {len(known):,} revoked keys",
@@ -67,27 +65,3 @@ class RevokedKeys:
                 )
             document.replace_document(self._path, text)
         return removed
-
-
-def read_json(path: str, shape: type[T], limit: int) -> T:
-    """Return the content of a small file of the daemon's own; the default if there is none.
-
-    Raises ``ConfigError`` when it is damaged or unsafe, and ``Unavailable``.
-    """
-    found = document.read_document(path, limit, own=True)
-    if found is None:
-        return shape()
-    try:
-        return msgspec.json.decode(found.data, type=shape)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ConfigError([ConfigProblem(path, 0, f"is damaged: {error}")]) from error
-
-
-def write_json(path: str, value: Struct) -> None:
-    """Write such a file. ``Unavailable``."""
-    document.replace_document(path, _format_json(value))
-
-
-def _format_json(value: Struct) -> bytes:
-    """Return the content of such a file, indented for people to read."""
-    return msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n"

@@ -11,7 +11,6 @@ from msgspec import structs
 
 from agentd.auth.key import check_name
 from agentd.auth.key_store import LastUsedJson
-from agentd.auth.revoked_keys import read_json
 from agentd.cli.options import Subcommands, add_json_option, resolve_layout, to_sentence
 from agentd.cli.output import print_result, print_table
 from agentd.core.clock import SystemClock
@@ -19,6 +18,7 @@ from agentd.core.errors import AgentdError
 from agentd.gateway.management_keys.file import ManagementKeyFile
 from agentd.gateway.management_keys.model import ManagementKey, issue_management_key
 from agentd.http.access import ManagementScope
+from agentd.storage.json_document import read_json
 from agentd.storage.layout import Layout
 
 EXAMPLES = """\

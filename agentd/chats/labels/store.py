@@ -14,11 +14,11 @@ from typing import Literal
 import msgspec
 from msgspec import structs
 
-from agentd.auth.revoked_keys import write_json
 from agentd.chats.labels.model import Label, LabelList, find_index, require_unused_name, validate
 from agentd.chats.labels.service import LabelChange
 from agentd.core.errors import ConfigError, ConfigProblem
 from agentd.storage import document
+from agentd.storage.json_document import write_json
 from agentd.storage.layout import Layout
 from agentd.storage.watched_file import WatchedFile
 from agentd.storage.yaml import reader as yaml_reader

@@ -13,13 +13,13 @@ from functools import partial
 from os.path import basename
 
 from agentd.auth.key_store import LastUsedJson
-from agentd.auth.revoked_keys import read_json, write_json
 from agentd.core.clock import Clock, Timestamp
 from agentd.core.errors import AgentdError, ConfigProblem
 from agentd.core.tasks import BackgroundTasks
 from agentd.gateway.management_keys.file import ManagementKeyContents, ManagementKeyFile
 from agentd.gateway.management_keys.model import ManagementKey, ManagementKeyRing
 from agentd.http.access import Caller
+from agentd.storage.json_document import read_json, write_json
 from agentd.storage.layout import Layout
 from agentd.storage.watched_file import REVOKE_ON_ERROR, FileReading, WatchedFile
 
