@@ -133,3 +133,7 @@ class Authenticator(Protocol):
     def authenticate(self, group: RouteGroup, credentials: Credentials) -> Caller:
         """Return the caller; raises ``Unauthorized`` or ``Disabled``."""
         ...
+
+
+async def stay_admitted() -> None:
+    """Confirm a caller that no gate admitted, or the daemon itself: do nothing."""

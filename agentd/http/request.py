@@ -12,7 +12,7 @@ from tornado.httputil import HTTPHeaders
 from agentd.core.errors import BadRequest, NotFound
 from agentd.core.idempotency import IdempotencyKey
 from agentd.core.ids import MAX_ID
-from agentd.http.access import Caller
+from agentd.http.access import Caller, stay_admitted
 from agentd.http.json_body import decode_json
 from agentd.http.upgrade import Upgrade
 
@@ -49,10 +49,6 @@ class ChunkStream(Protocol):
         ...
 
 
-async def _stay_admitted() -> None:
-    """Do nothing: callers that no gate admitted stay as they are."""
-
-
 class Request(Struct):
     """An authenticated request to an endpoint."""
 
@@ -69,7 +65,7 @@ class Request(Struct):
     body: bytes = b""
     body_stream: AsyncIterator[bytes] | None = None
     """The chunks of the body as they arrive, for routes with ``upload``."""
-    confirm_caller: Callable[[], Awaitable[None]] = _stay_admitted
+    confirm_caller: Callable[[], Awaitable[None]] = stay_admitted
     """Raises ``Unauthorized`` or ``Forbidden`` unless the caller may still call this.
 
     To be awaited by what hands out keys, or what they open, once it has waited for its turn: the

@@ -7,13 +7,10 @@ import msgspec
 from msgspec import Struct
 
 from agentd.core.clock import Timestamp
+from agentd.http.access import stay_admitted
 
 MaskedFields: TypeAlias = dict[str, Any]
 """A resource with masked secrets."""
-
-
-async def _stay_admitted() -> None:
-    """Do nothing: what the gateway changes itself needs no caller."""
 
 
 class ChangeRequest(Struct, frozen=True):
@@ -27,7 +24,7 @@ class ChangeRequest(Struct, frozen=True):
     """True to only validate: nothing is changed or logged."""
     expects: frozenset[str] | None = None
     """Tags of which the resource must have one (``If-Match``); ``None``: any."""
-    confirm_caller: Callable[[], Awaitable[None]] = _stay_admitted
+    confirm_caller: Callable[[], Awaitable[None]] = stay_admitted
     """Raises ``Unauthorized`` or ``Forbidden`` unless the caller may still change something."""
 
 
