@@ -173,10 +173,10 @@ def build_dispatcher(
     )
     skills = SkillFolder(services.layout)
     chats = services.chats.list_all_summaries
-    assigner = TurnPlanner(services.turns, engines, skills, services.clock, chats, money, "test")
+    planner = TurnPlanner(services.turns, engines, skills, services.clock, chats, money, "test")
     return Dispatcher(
         services.turns,
-        assigner,
+        planner,
         approvals,
         services.clock,
         services.bus,

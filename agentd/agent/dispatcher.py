@@ -39,7 +39,7 @@ class Dispatcher:
     def __init__(
         self,
         turns: TurnRecorder,
-        assigner: TurnPlanner,
+        planner: TurnPlanner,
         approvals: ApprovalService,
         clock: Clock,
         bus: EventBus,
@@ -47,7 +47,7 @@ class Dispatcher:
         parallel: Callable[[], int],
     ) -> None:
         self._turns = turns
-        self._planner = assigner
+        self._planner = planner
         self._approvals = approvals
         self._clock = clock
         self._bus = bus
@@ -109,7 +109,7 @@ class Dispatcher:
     def get_turn_status(self, chat_id: int) -> TurnStatus | None:
         """Return the status of this chat's running turn; None when none runs."""
         work = self._runners.get(chat_id)
-        return work.evidence if work else None
+        return work.status if work else None
 
     def get_running_reply(self, chat_id: int) -> RunningReply | None:
         """Return the unfinished reply of this chat's running turn; None when none runs."""
@@ -240,10 +240,10 @@ class Dispatcher:
         choice = self._planner.choose_engine(chat, started.given)
         now = self._clock.now()
         model = choice.model.name if choice.model else ""
-        evidence = TurnStatus(started.id, choice.name, model, now, now)
+        status = TurnStatus(started.id, choice.name, model, now, now)
         prices = choice.model.prices if choice.model else None
         turn = TurnMachine(prices, self._clock.monotonic, started.given.budget)
-        work = self._make_runner(chat.id, evidence, turn, chat.agent.deferrals)
+        work = self._make_runner(chat.id, status, turn, chat.agent.deferrals)
         self._runners[chat.id] = work
         place = partial(self._occupy_slot, chat.id, asyncio.current_task())
         problem, assignment = choice.problem, None
@@ -262,8 +262,8 @@ class Dispatcher:
     async def _end_open_turn(self, chat_id: int, error: BaseException | None = None) -> None:
         """End a turn that an unexpected error left open, or a crash."""
         now = self._clock.now()
-        evidence = TurnStatus(0, "none", "", now, now)
-        work = self._make_runner(chat_id, evidence, TurnMachine())
+        status = TurnStatus(0, "none", "", now, now)
+        work = self._make_runner(chat_id, status, TurnMachine())
         place = partial(self._occupy_slot, chat_id, asyncio.current_task())
         tools = await self._turns.list_running_tools(chat_id)
         await self._turns.withdraw_questions(chat_id)

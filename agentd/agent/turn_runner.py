@@ -105,7 +105,7 @@ class TurnRunner:
         turn: TurnMachine,
         deferrals: int = 0,
     ) -> None:
-        self.evidence = status
+        self.status = status
         self.stopped_by = ""
         """The person who stopped the turn; empty if none did."""
         self._turns = turns
@@ -131,14 +131,14 @@ class TurnRunner:
         """The unfinished reply; its text is empty once its message is being recorded."""
         reply, thought = self._show, self._thinking
         return RunningReply(
-            self.evidence.turn, reply.text, reply.number, thought.text, thought.number
+            self.status.turn, reply.text, reply.number, thought.text, thought.number
         )
 
     async def run(
         self, engine: Engine, assignment: TurnRequest, approver: Approver, place: OccupySlot
     ) -> None:
         """Run the engine and record its turn, however it ends by itself."""
-        self._access = ProgramAccess(self.evidence.engine, assignment.supplier, assignment.command)
+        self._access = ProgramAccess(self.status.engine, assignment.supplier, assignment.command)
         self._schema = assignment.output_schema
         self._mismatch = _NO_REPLY if self._schema else ""
         try:
@@ -265,7 +265,7 @@ class TurnRunner:
                 is_reply = isinstance(instruction, StreamDelta)
                 return (self._show if is_reply else self._thinking).add(instruction.text)
             case SaveEngineState(engine_state=memory):
-                return self._turns.save_memory(self._chat_id, self.evidence.engine, memory)
+                return self._turns.save_memory(self._chat_id, self.status.engine, memory)
             case DeferTurn(reason=reason):
                 wait = LimitWait(self._compute_retry_time(instruction), reason)
                 return self._turns.defer_turn(self._chat_id, wait, _to_booking(instruction))
@@ -308,7 +308,7 @@ class TurnRunner:
                 self._programs.note_limits(self._access, windows)
             case ModesListed(modes=modes):
                 self._programs.note_modes(self._access, modes)
-        self.evidence = replace(self.evidence, **changed)
+        self.status = replace(self.status, **changed)
 
     def _compute_retry_time(self, limit: DeferTurn) -> Timestamp:
         """Return when to try again: not in the past, and spread over the chats."""

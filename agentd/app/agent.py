@@ -151,7 +151,7 @@ class EngineComponent:
         )
         mark = self._generation
         all_chats, skills = chats.list_all_summaries, written.skills
-        assigner = TurnPlanner(
+        planner = TurnPlanner(
             turns,
             build_engines,
             skills,
@@ -165,7 +165,7 @@ class EngineComponent:
             self.commands,
         )
         dispatcher = Dispatcher(
-            turns, assigner, approvals, clock, bus, programs, lambda: now().max_parallel_turns
+            turns, planner, approvals, clock, bus, programs, lambda: now().max_parallel_turns
         )
         return Agent(dispatcher, approvals, self._explain_unavailable, programs, build_engines)
 
