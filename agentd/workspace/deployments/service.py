@@ -150,8 +150,8 @@ class DeploymentContext:
 class _OutputPublisher:
     """Publishes a deployment's output live; output before its start is not published."""
 
-    def __init__(self, shop: DeploymentContext, name: str) -> None:
-        self._shop = shop
+    def __init__(self, context: DeploymentContext, name: str) -> None:
+        self._context = context
         self._name = name
         self._published: int | None = None
         """The offset up to which output was published; None if nothing runs."""
@@ -186,12 +186,12 @@ class _OutputPublisher:
                 output = JobOutputView(
                     self._name, run, text, skipped, chunk.offset, self._published
                 )
-                self._shop.bus.publish(DeploymentOutput(output))
+                self._context.bus.publish(DeploymentOutput(output))
 
     async def _read(self, offset: int | None) -> OutputSlice | None:
         try:
             return await asyncio.to_thread(
-                self._shop.store.read_output, self._name, offset, MAX_PUBLISHED
+                self._context.store.read_output, self._name, offset, MAX_PUBLISHED
             )
         except AgentdError as error:  # only not published; a request for it gets the reason
             log.warning("the output of deployment %s is not published: %s", self._name, error)
@@ -201,9 +201,9 @@ class _OutputPublisher:
 class _Keeper:
     """Looks after one deployment."""
 
-    def __init__(self, shop: DeploymentContext, status: DeploymentStatus) -> None:
-        self.job = DeploymentJob(status, shop.definitions.current.get(status.name, _GONE))
-        self._shop = shop
+    def __init__(self, context: DeploymentContext, status: DeploymentStatus) -> None:
+        self.job = DeploymentJob(status, context.definitions.current.get(status.name, _GONE))
+        self._context = context
         self._inbox: asyncio.Queue[tuple[Stimulus | None, asyncio.Future[None] | None]] = (
             asyncio.Queue()
         )
@@ -212,7 +212,7 @@ class _Keeper:
         self._program: RunningProgram | None = None
         self._health: asyncio.Task[None] | None = None
         self._task: asyncio.Task[None] | None = None
-        self._listener = _OutputPublisher(shop, status.name)
+        self._output = _OutputPublisher(context, status.name)
 
     @property
     def at_work(self) -> bool:
@@ -228,10 +228,10 @@ class _Keeper:
     async def start(self) -> None:
         """Find the running program, and go on as if the daemon had never been away."""
         status = self.job.status
-        found = await self._shop.runner.find(status) if status.process or status.run else None
+        found = await self._context.runner.find(status) if status.process or status.run else None
         self._task = asyncio.create_task(self._run_inbox())
         if found:
-            await self._listener.start()
+            await self._output.start()
             self._follow(found)
             self.job.set_process(found.process)
             await self._apply(self.job.adopt())
@@ -252,8 +252,8 @@ class _Keeper:
 
     async def check_output(self) -> None:
         """Publish new output, and keep the log within bounds."""
-        await self._listener.publish_new(self.job.status.run)
-        await asyncio.to_thread(self._shop.store.trim, self.job.status.name)
+        await self._output.publish_new(self.job.status.run)
+        await asyncio.to_thread(self._context.store.trim, self.job.status.name)
 
     async def _run_inbox(self) -> None:
         while True:
@@ -291,20 +291,20 @@ class _Keeper:
     async def _handle(self, stimulus: Stimulus) -> None:
         if isinstance(stimulus, ProgramEnded):
             self._program = None
-            await self._listener.stop(self.job.status.run)
-            await asyncio.to_thread(self._shop.store.trim, self.job.status.name)
+            await self._output.stop(self.job.status.run)
+            await asyncio.to_thread(self._context.store.trim, self.job.status.name)
             if self._health:
                 self._health.cancel()
                 self._health = None
-        clock = self._shop.clock
+        clock = self._context.clock
         if isinstance(stimulus, StartRequested | RestartRequested) and not self.job.alive:
-            known = self._shop.definitions.current.get(self.job.status.name)
+            known = self._context.definitions.current.get(self.job.status.name)
             if known is None:
                 return  # started once, and not written down any more: as unknown as any other
             self.job.definition = known
-            self.job.set_workspace(self._shop.workspace)
+            self.job.set_workspace(self._context.workspace)
         elif isinstance(stimulus, RestartRequested):
-            self.job.set_workspace(self._shop.workspace)
+            self.job.set_workspace(self._context.workspace)
         steps = self.job.handle(stimulus, clock.monotonic(), clock.now())
         try:
             if LaunchProgram() not in steps:  # which keeps it itself
@@ -331,23 +331,23 @@ class _Keeper:
     async def _launch(self) -> Stimulus:
         """Start the program, in a way that a later daemon can find it again."""
         name = self.job.status.name
-        definition = self._shop.definitions.current.get(name)
+        definition = self._context.definitions.current.get(name)
         self.job.prepare_run(ids.generate_request_id(), definition or _GONE)
         if definition is None:
             return LaunchFailed("It is not written down in deployments.yml any more.")
-        if why := self.job.explain_other_workspace(self._shop.workspace):
+        if why := self.job.explain_other_workspace(self._context.workspace):
             return LaunchFailed(why)
-        self.job.set_workspace(self._shop.workspace)
+        self.job.set_workspace(self._context.workspace)
         try:
             await self._save()
-            output = await asyncio.to_thread(self._shop.store.open_output, name)
-            await self._listener.start()
-            program = await self._shop.runner.start(definition, self.job.status.run, output)
+            output = await asyncio.to_thread(self._context.store.open_output, name)
+            await self._output.start()
+            program = await self._context.runner.start(definition, self.job.status.run, output)
         except AgentdError as error:  # also where a link is in the place of its log
             return LaunchFailed(error.message)
         self.job.set_process(program.process)
         try:
-            await asyncio.to_thread(self._shop.store.save, self.job.status)
+            await asyncio.to_thread(self._context.store.save, self.job.status)
         except AgentdError as error:
             program.kill()
             await program.ended
@@ -375,7 +375,7 @@ class _Keeper:
                 else health.interval_seconds
             )
             self._inbox.put_nowait(
-                (HealthChecked(await self._shop.runner.check_health(health)), None)
+                (HealthChecked(await self._context.runner.check_health(health)), None)
             )
 
     async def _save(self) -> None:
@@ -383,24 +383,24 @@ class _Keeper:
         status = self.job.status
         if status == self._kept:
             return
-        await asyncio.to_thread(self._shop.store.save, status)
+        await asyncio.to_thread(self._context.store.save, status)
         self._kept = status
-        self._shop.bus.publish(DeploymentUpdate(status))
+        self._context.bus.publish(DeploymentUpdate(status))
 
 
 class DeploymentService:
     """All deployments."""
 
-    def __init__(self, shop: DeploymentContext) -> None:
-        self._shop = shop
+    def __init__(self, context: DeploymentContext) -> None:
+        self._context = context
         self._keepers: dict[str, _Keeper] = {}
         self._trimming: asyncio.Task[None] | None = None
         self._open = False
 
     async def start(self) -> None:
         """Find running deployments, and start those that should run."""
-        for status in await asyncio.to_thread(self._shop.store.load):
-            self._keepers[status.name] = _Keeper(self._shop, status)
+        for status in await asyncio.to_thread(self._context.store.load):
+            self._keepers[status.name] = _Keeper(self._context, status)
         for keeper in self._keepers.values():
             await keeper.start()
         self._trimming = asyncio.create_task(self._trim())
@@ -448,12 +448,12 @@ class DeploymentService:
         Raises ``NotFound`` or ``Unavailable``.
         """
         await self.get_status(name)
-        return await asyncio.to_thread(self._shop.store.read_output, name, offset)
+        return await asyncio.to_thread(self._context.store.read_output, name, offset)
 
     async def _load_definitions(self) -> Mapping[str, Deployment]:
         """Return the deployments of the current file."""
-        await self._shop.definitions.ensure_current()
-        return self._shop.definitions.current
+        await self._context.definitions.ensure_current()
+        return self._context.definitions.current
 
     async def _ask(self, name: str, stimulus: Stimulus) -> DeploymentStatus | None:
         if not self._open:
@@ -463,11 +463,11 @@ class DeploymentService:
         if keeper is None:
             if name not in defined:
                 return None
-            keeper = self._keepers[name] = _Keeper(self._shop, DeploymentStatus(name))
+            keeper = self._keepers[name] = _Keeper(self._context, DeploymentStatus(name))
             await keeper.start()
         await keeper.ask(stimulus)
         with suppress(NotFound):
-            return self._make_status(name, self._shop.definitions.current)
+            return self._make_status(name, self._context.definitions.current)
         return structs.replace(keeper.job.status)
 
     async def _trim(self) -> None:
