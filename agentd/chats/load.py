@@ -24,7 +24,7 @@ from agentd.storage.document import (
     remove_temporaries,
     translate_os_errors,
 )
-from agentd.storage.journal import _READ
+from agentd.storage.journal import open_journal_at
 from agentd.storage.layout import Layout
 
 log = logging.getLogger(__name__)
@@ -59,7 +59,7 @@ def load(
     """
     path = path or layout.get_journal_path(chat_id)
     try:
-        fd = os.open(path, _READ)
+        fd = open_journal_at(path)
         try:
             _require_regular_file(chat_id, path, fd)
             return _fold(layout, chat_id, path, fd, repair, end)

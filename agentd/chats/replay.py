@@ -240,7 +240,7 @@ class Replay:
 
 
 class ReplayBudget(Struct):
-    """The number of bytes that may still be sent."""
+    """The number of events and bytes that may still be sent."""
 
     events: int
     size: int

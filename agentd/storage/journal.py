@@ -26,14 +26,6 @@ from agentd.storage.checksummed_json import encode_checksummed
 from agentd.storage.document import explain_os_error, replace_document, sync_folder, write_all
 from agentd.storage.layout import Layout
 
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-
-
-def open_journal_file(layout: Layout, chat_id: int) -> int:
-    """Open a chat's journal for reading; raises ``OSError``."""
-    return os.open(layout.get_journal_path(chat_id), _READ)
-
-
 log = logging.getLogger(__name__)
 
 MAX_PENDING_BYTES = 8 * 1024 * 1024
@@ -43,6 +35,7 @@ SYNC_THREADS = 7
 """Threads that sync journals beside the one that writes them."""
 
 _OPEN = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class Journal(Struct, eq=False):
@@ -251,6 +244,16 @@ class GroupCommitter:
         except OSError as error:
             for job in new:
                 job.error, job.dead = _make_error(self._layout.chats, error), True
+
+
+def open_journal_file(layout: Layout, chat_id: int) -> int:
+    """Open a chat's journal for reading; raises ``OSError``."""
+    return open_journal_at(layout.get_journal_path(chat_id))
+
+
+def open_journal_at(path: str) -> int:
+    """Open the journal at a path for reading; raises ``OSError``."""
+    return os.open(path, _READ)
 
 
 def _call(on_durable: Callable[[], None]) -> None:

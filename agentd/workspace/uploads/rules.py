@@ -186,7 +186,7 @@ def make_safe_name(proposed: str, kind: Kind, otherwise: str) -> str:
 def find_free_name(name: str, taken: Collection[str]) -> str:
     """Return the name, or with -2, -3, … before its suffix the first that is not ``taken``.
 
-    Names are taken that differ only in case, or in how an accent is written (``folded``).
+    Names are taken that differ only in case, or in how an accent is written (``fold_text``).
     """
     stem, suffix = _split(name)
     number, found = 1, name

@@ -1,4 +1,4 @@
-"""The folder that files are uploaded to, as safely as ``writing`` writes.
+"""The folder that files are uploaded to, as safely as ``agent.tools.safe_write`` writes.
 
 A file is written as it arrives, under a hidden temporary name that identifies its owner:
 what a killed daemon left is swept away at its next start. When all files of a request are whole
