@@ -4,10 +4,13 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from agentd.chats.approval import Hold, LimitWait
+from agentd.chats.agent_state import AgentState
+from agentd.chats.approval import Approval, Hold, LimitWait
 from agentd.chats.model import Message, Prompt
 from agentd.chats.records import (
+    ApprovalAnswered,
     ChatCreated,
     JournalEntry,
     MessageAdded,
@@ -196,6 +199,25 @@ def test_a_new_prompt_ends_the_hold_of_a_stopped_turn_and_no_other(kind, stays):
     for number, body in enumerate(bodies, 1):
         chat.apply(JournalEntry(number, number, AT, "me", body), 9)
     assert bool(chat.agent.hold) is stays
+
+
+@pytest.mark.parametrize("state", ["denied", "expired", "withdrawn"])
+def test_only_what_was_allowed_is_granted_for_the_chat(state):
+    agent = AgentState()
+    allowed = Approval(1, "shell", "bash", "ls", AT, state="allowed", session=True)
+    other = replace(allowed, id=2, state=state)
+    for number, body in enumerate((ApprovalAnswered(allowed), ApprovalAnswered(other)), 1):
+        agent.apply(JournalEntry(number, number, AT, "me", body), 0)
+    assert agent.granted == (allowed,)
+
+
+def test_limits_in_a_row_are_counted_until_a_turn_ends_otherwise():
+    agent = AgentState()
+    limit, counted = TurnDeferred(LimitWait(AT, "a limit")), []
+    for number, body in enumerate((limit, limit, TurnEnded("completed"), limit), 1):
+        agent.apply(JournalEntry(number, number, AT, "me", body), 0)
+        counted.append(agent.deferrals)
+    assert counted == [1, 2, 0, 1]
 
 
 def test_a_snapshot_does_not_show_what_comes_later():
