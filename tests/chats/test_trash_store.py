@@ -10,7 +10,7 @@ import pytest
 from agentd.chats.events import ChatDeletedUpdate, ChatUpdate
 from agentd.chats.service import NewChat
 from agentd.chats.trash import Trash
-from agentd.chats.trash_store import TrashFolder
+from agentd.chats.trash_store import TrashFolder, remove_chat_folder
 from agentd.core.errors import NotFound, Unavailable
 from agentd.storage.layout import Layout
 from tests.conftest import ME, TEST, Services, running_services
@@ -240,3 +240,24 @@ async def test_what_lies_in_an_older_trash_and_is_no_deleted_chat_stays(layout, 
         f"{folder} is not deleted: move it back as {layout.get_chat_folder(number)}" in caplog.text
     )
     assert len(os.listdir(layout.trash)) == 2
+
+
+def test_the_journal_goes_last_for_it_alone_says_that_the_chat_is_deleted(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = Path(layout.get_chat_folder(1))
+    folder.mkdir(parents=True)
+    for name in ("checkpoint.json", "journal.jsonl", "journal.jsonl.torn-1"):
+        (folder / name).touch()
+    removed = []
+    unlink = os.unlink
+
+    def note(path: str) -> None:
+        removed.append(os.path.basename(path))
+        unlink(path)
+
+    monkeypatch.setattr(os, "unlink", note)
+    remove_chat_folder(layout, 1)
+    assert len(removed) == 3
+    assert removed[-1] == "journal.jsonl"
+    assert not folder.exists()
