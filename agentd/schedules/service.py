@@ -353,7 +353,9 @@ def _count_from(
     now: Timestamp, known: ScheduleProgress | None, schedule: Schedule
 ) -> ScheduleProgress:
     runs = known.runs if known else ()
-    passed = known.considered if known and known.timing == schedule.timing else ""
+    passed = ""
+    if known and known.timing == schedule.timing:  # it may be set back more than once
+        passed = max(known.considered, known.passed)
     return ScheduleProgress(schedule.timing, now, None, runs, passed)
 
 
