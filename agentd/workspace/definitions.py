@@ -64,7 +64,7 @@ class Build(Struct, frozen=True):
 class Builds(Struct, frozen=True):
     """``builds.yml``."""
 
-    builds: dict[str, Build] = {}
+    builds: dict[str, Build] | None = None
 
 
 class HealthCheck(Struct, frozen=True):
@@ -110,17 +110,17 @@ class Deployment(Struct, frozen=True):
 class Deployments(Struct, frozen=True):
     """``deployments.yml``."""
 
-    deployments: dict[str, Deployment] = {}
+    deployments: dict[str, Deployment] | None = None
 
 
 def validate_builds(file: Builds) -> Iterator[tuple[Place, str]]:
     """Yield the problems of ``builds.yml`` beyond its schema, each with its place."""
-    yield from _validate_jobs("builds", file.builds)
+    yield from _validate_jobs("builds", file.builds or {})
 
 
 def validate_deployments(file: Deployments) -> Iterator[tuple[Place, str]]:
     """Yield the problems of ``deployments.yml`` beyond its schema, each with its place."""
-    yield from _validate_jobs("deployments", file.deployments)
+    yield from _validate_jobs("deployments", file.deployments or {})
 
 
 def _validate_jobs(

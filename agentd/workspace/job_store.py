@@ -66,7 +66,9 @@ def load_builds(layout: Layout) -> dict[str, Build]:
     """Load ``builds.yml``; empty when there is no file. Raises ``ConfigError``."""
     path = layout.builds_settings
     found = read_document(path, yaml_reader.MAX_FILE_SIZE)
-    return yaml_reader.load_yaml(path, found.data, Builds, validate_builds).builds if found else {}
+    if not found:
+        return {}
+    return yaml_reader.load_yaml(path, found.data, Builds, validate_builds).builds or {}
 
 
 def load_deployments(layout: Layout) -> dict[str, Deployment]:
@@ -75,7 +77,8 @@ def load_deployments(layout: Layout) -> dict[str, Deployment]:
     found = read_document(path, yaml_reader.MAX_FILE_SIZE)
     if not found:
         return {}
-    return yaml_reader.load_yaml(path, found.data, Deployments, validate_deployments).deployments
+    listed = yaml_reader.load_yaml(path, found.data, Deployments, validate_deployments)
+    return listed.deployments or {}
 
 
 class BuildFiles:

@@ -57,6 +57,13 @@ def test_without_a_file_there_is_none(layout):
     assert load_deployments(layout) == {}
 
 
+def test_a_file_whose_last_entry_was_deleted_or_commented_out_has_none(layout):
+    write(layout.builds_settings, "builds:\n#  app: {command: [make]}\n")
+    write(layout.deployments_settings, "deployments:\n")
+    assert load_builds(layout) == {}
+    assert load_deployments(layout) == {}
+
+
 @pytest.mark.parametrize(
     ("text", "what"),
     [
