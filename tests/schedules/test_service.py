@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from msgspec.structs import replace
 
 from agentd.agent.engine import (
     RateLimited,
@@ -393,6 +394,19 @@ async def test_wherever_the_daemon_is_killed_a_firing_is_run_once(
         days = {run.due[:10] for run in runs if run.state != "skipped"}
     assert "2026-01-03" in days
     assert len(prompts) == len(days)
+
+
+async def test_a_run_that_a_crash_kept_from_being_queued_is_begun_after_it(layout):
+    write(layout, f"{NIGHTLY}, missed: once}}")
+    async with serving(layout):
+        pass
+    store, due = ProgressFile(layout), "2026-01-01T03:00:00.000Z"
+    begun = ScheduleRun(due, "due", "queued", f"schedule nightly {due}", due)
+    store.save({"nightly": replace(store.load()["nightly"], considered=due, begun=begun)})
+    async with serving(layout, 3 * HOUR + 600) as daemon:
+        (run,) = await daemon.wait_for_states("completed")
+        assert (run.due, run.cause) == (due, "missed")
+        assert len(daemon.engine.prompts) == 1
 
 
 async def test_deleted_chats_of_runs_are_told(layout):
