@@ -22,7 +22,7 @@ from agentd.chats.worktree import WorktreeBase
 from agentd.core.errors import Conflict, Unavailable
 from agentd.schedules import service as module
 from agentd.schedules.events import SchedulesUpdate
-from agentd.schedules.model import ScheduleRun
+from agentd.schedules.model import RUNS_KEPT, ScheduleProgress, ScheduleRun
 from agentd.schedules.run_prompts import RunPrompts
 from agentd.schedules.service import BUSY, DELETED, MISSED, ScheduleService
 from agentd.schedules.store import ProgressFile, ScheduleFile
@@ -407,6 +407,13 @@ async def test_a_run_that_a_crash_kept_from_being_queued_is_begun_after_it(layou
         (run,) = await daemon.wait_for_states("completed")
         assert (run.due, run.cause) == (due, "missed")
         assert len(daemon.engine.prompts) == 1
+
+
+async def test_only_the_latest_runs_are_remembered():
+    known = ScheduleProgress(("0 3 * * *", "UTC", False), "")
+    for number in range(RUNS_KEPT + 2):
+        known = known.with_run(ScheduleRun("", "due", "completed", str(number)))
+    assert [int(run.key) for run in known.runs] == list(range(2, RUNS_KEPT + 2))
 
 
 async def test_deleted_chats_of_runs_are_told(layout):
