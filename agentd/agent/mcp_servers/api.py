@@ -235,7 +235,7 @@ def _read_form(form: McpServerForm, before: McpServerSettings | None) -> McpServ
         values["url"] = restore_address(form.url, before.url if before else "")
         values["command"] = restore_command(form.command, before.command if before else ())
     except ValueError as error:
-        raise BadRequest(f"The MCP server is not valid: {error}") from None
+        raise BadRequest("The MCP server is not valid", str(error)) from None
     if before:
         values["env"] = keep_masked(form.env, before.env)
         kept = keep_masked(form.headers, before.headers)

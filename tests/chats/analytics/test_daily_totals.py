@@ -210,6 +210,7 @@ def test_the_rows_hold_every_message_and_every_cent(
     messages = [message for body in bodies if (message := get_message(body))]
     counted = {role: getattr(total, role) for role in ("user", "assistant", "tool", "error")}
     assert counted == {role: sum(message.role == role for message in messages) for role in counted}
-    assert total.cost == sum((message.cost for message in messages), Decimal(0))
-    assert total.turns == sum(isinstance(body, TurnEnded) for body in bodies)
+    ends = [body for body in bodies if isinstance(body, TurnEnded | TurnDeferred)]
+    assert total.cost == sum((one.cost for one in (*messages, *ends)), Decimal(0))
+    assert total.turns == len(ends)
     assert [row.day for row in tally.rows] == sorted(row.day for row in tally.rows)
