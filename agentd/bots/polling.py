@@ -35,6 +35,8 @@ REVOKED_SECONDS = 900.0
 """The pause between attempts with a token that was refused."""
 CONFLICT_SECONDS = 30.0
 """The pause between attempts while another program polls for the same bot."""
+EDITED_SECONDS = 1.0
+"""Seconds between looks at settings that somebody has just changed."""
 LEAVE_SECONDS = 3.0
 """The seconds that a message being sent may take when the bot stops."""
 MOST_STRANGERS = 1000
@@ -185,10 +187,18 @@ class BotPoller:
             await asyncio.sleep(FIRST_SECONDS)  # the server ignores the timeout
         return fresh
 
+    async def _await_own_settings(self) -> None:
+        """Return at once while ``bots.yml`` has these settings.
+
+        Else this is cancelled soon, and the bot with the new settings gets the update; unless the
+        old ones are back before anybody has seen the others.
+        """
+        while not await self._is_current(self.settings):  # noqa: ASYNC110 - nobody tells it
+            await asyncio.sleep(EDITED_SECONDS)
+
     async def _handle(self, update: IncomingUpdate, session: _Session) -> None:
         """Handle one update, save that it is handled, then have the reply sent."""
-        if not await self._is_current(self.settings):
-            await asyncio.Event().wait()  # to be cancelled: the bot with the new settings gets it
+        await self._await_own_settings()
         reply = Reply()
         if update.moved_to:
             session.forwarder.move(update.chat, update.moved_to)

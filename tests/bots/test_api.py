@@ -175,7 +175,7 @@ def test_a_token_that_is_nowhere_is_told_where_it_was_looked_for(own: Serving) -
     assert "NOT_SET_HERE is not set" in problem
 
 
-def test_a_user_who_is_removed_by_hand_is_not_obeyed_until_the_edit_is_noticed(
+def test_a_user_who_is_removed_by_hand_is_not_obeyed_before_the_edit_is_noticed(
     own: Serving, api: BotApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The watcher may need a second; here it notices nothing."""
