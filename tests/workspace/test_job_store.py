@@ -1,5 +1,6 @@
 """The records of builds and deployments are read strictly, and their outcomes stay."""
 
+import itertools
 import os
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -9,12 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentd.core.errors import ConfigError
+from agentd.storage.document import replace_document
 from agentd.storage.layout import Layout
 from agentd.system.process_identity import Process
 from agentd.workspace.autofix.rules import AutofixStatus, BuildFix
 from agentd.workspace.builds.build import BuildStatus
 from agentd.workspace.builds.problems import Problem
 from agentd.workspace.definitions import Build, Deployment, HealthCheck
+from agentd.workspace.deployments import output_log
 from agentd.workspace.deployments.deployment import DeploymentStatus
 from agentd.workspace.job_store import (
     AutofixFile,
@@ -151,6 +154,31 @@ def test_an_output_is_moved_aside_while_the_program_writes_on(layout):
         os.close(descriptor)
     assert files.read_output("web").data == b"a" * 10 + b"b" * 60 + b"c" * 30
     assert os.stat(layout.get_deployment_output_paths("web")[0]).st_size == 30
+
+
+@pytest.mark.parametrize("writes", [1, 3, 100])
+def test_what_is_written_while_a_log_is_moved_aside_is_kept(layout, monkeypatch, writes):
+    """It takes a moment, as 10 MiB are copied and synced; here the program writes in each step."""
+    files = DeploymentFiles(layout, limit=1000)
+    descriptor = files.open_output("web")
+    late = iter(range(writes))
+
+    def replace_and_write(path: str, data: bytes) -> None:
+        replace_document(path, data)
+        for number in itertools.islice(late, 1):
+            os.write(descriptor, b"%03d " % number)
+
+    monkeypatch.setattr(output_log, "replace_document", replace_and_write)
+    try:
+        os.write(descriptor, b"a" * 1001)
+        files.trim("web")
+    finally:
+        os.close(descriptor)
+    kept = min(writes, 21)
+    told = b"".join(b"%03d " % number for number in range(kept))
+    found = files.read_output("web", 0)
+    assert found.data == (b"a" * 1000 + told)[-1000:]
+    assert found.end == 1001 + len(told)
 
 
 @given(

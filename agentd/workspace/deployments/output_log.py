@@ -12,12 +12,20 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Struct
 
-from agentd.storage.document import read_document, replace_document, translate_os_errors
+from agentd.storage.document import (
+    read_document,
+    replace_document,
+    translate_os_errors,
+    write_all,
+)
 from agentd.workspace.deployments.deployment import OutputSlice
 
 _APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 _LIMIT = 4096
 """The maximum bytes of the file with a log's offset."""
+_MOST_LATE = 64 * 1024
+"""Bytes written while a log is copied that are copied behind it."""
+_LATE_READS = 20
 
 FORMAT = 1
 
@@ -38,7 +46,10 @@ class OutputPaths(NamedTuple):
 
 
 class OutputLog:
-    """The log of one deployment; ``limit`` bytes of it are shown, twice as many kept at most."""
+    """The log of one deployment; ``limit`` bytes of it are shown, and some more are kept.
+
+    Once it is trimmed, these are twice as many at most, and what was written meanwhile.
+    """
 
     def __init__(self, paths: OutputPaths, limit: int) -> None:
         self._paths = paths
@@ -54,7 +65,8 @@ class OutputLog:
     def trim(self) -> None:
         """Copy the log aside and empty it, when it is too long.
 
-        What the program writes between the copying and the emptying is lost, and not counted.
+        What the program writes meanwhile is copied behind it, but for what comes in the very last
+        moment, or of a program that writes without a pause: that is lost, and not counted.
         """
         log, older, start_file = self._paths
         with self._lock, translate_os_errors(log, "write"):
@@ -63,9 +75,15 @@ class OutputLog:
             start, size = self._start(), _get_size(log)
             replace_document(older, _read_at(log, size - self._limit, self._limit))
             # First published, then emptied: a crash in between repeats some bytes, and loses none.
-            replace_document(
-                start_file, msgspec.json.encode(LogStart(FORMAT, start + size)) + b"\n"
-            )
+            _publish_start(start_file, start + size)
+            room = _MOST_LATE
+            for _ in range(_LATE_READS):
+                late = _read_at(log, size, room)
+                if not late:
+                    break
+                _append(older, late)
+                size, room = size + len(late), room - len(late)
+                _publish_start(start_file, start + size)
             os.truncate(log, 0)
 
     def read(self, offset: int | None, most: int) -> OutputSlice:
@@ -96,6 +114,18 @@ class OutputLog:
         except (msgspec.DecodeError, UnicodeDecodeError):
             return before
         return max(kept.start, before)
+
+
+def _publish_start(path: str, start: int) -> None:
+    replace_document(path, msgspec.json.encode(LogStart(FORMAT, start)) + b"\n")
+
+
+def _append(path: str, data: bytes) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        write_all(descriptor, data)
+    finally:
+        os.close(descriptor)
 
 
 def _get_size(path: str) -> int:
