@@ -4,7 +4,6 @@ import contextlib
 import fcntl
 import logging
 import os
-import stat as modes
 
 import msgspec
 from filelock import FileLock, Timeout
@@ -21,6 +20,7 @@ from agentd.core.ids import HighWaterMarks, RunHistory, Sequences
 from agentd.storage.checksummed_json import ChecksumMismatch, decode_checksummed, encode_checksummed
 from agentd.storage.document import (
     Document,
+    can_others_write,
     explain_os_error,
     make_folder,
     read_document,
@@ -191,7 +191,7 @@ def _prepare_folder(layout: Layout) -> bool:
     if info.st_uid != us:
         what = f"belongs to user id {info.st_uid}, agentd runs as {us}"
         raise ConfigError([ConfigProblem(layout.state, 0, f"{what}; chown -R {us} {layout.state}")])
-    if info.st_mode & (modes.S_IWGRP | modes.S_IWOTH):
+    if can_others_write(info):
         what = f"can be written by others; chmod go-w {layout.state}"
         raise ConfigError([ConfigProblem(layout.state, 0, what)])
     if os.access(layout.state, os.W_OK):

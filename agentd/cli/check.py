@@ -47,7 +47,7 @@ from agentd.schedules.store import ProgressFile
 from agentd.settings.sources import ResolvedConfig, describe_unused, read_settings_file
 from agentd.skills import store as skills_store
 from agentd.speech.store import check as check_speech
-from agentd.storage.document import NO_FOLDER
+from agentd.storage.document import NO_FOLDER, can_others_write
 from agentd.storage.layout import Layout
 from agentd.system.ports import HOST_HELP, explain_unusable_host
 from agentd.system.protected_paths import WORKTREES, explain_risky_workspace
@@ -325,7 +325,7 @@ def _check_permissions(path: str, top: str) -> Iterator[ConfigProblem]:
     elif info.st_uid != us:
         what = f"belongs to user id {info.st_uid}, agentd runs as {us}; chown -R {us} {top}"
         yield ConfigProblem(path, 0, what)
-    elif info.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+    elif can_others_write(info):
         yield ConfigProblem(path, 0, f"can be written by others; chmod go-w {path}")
     elif path == top and info.st_mode & 0o077:
         yield ConfigProblem(path, 0, f"can be read by others; chmod 700 {path}")

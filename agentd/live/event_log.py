@@ -27,7 +27,7 @@ from agentd.storage.checksummed_json import (
     decode_checksummed,
     encode_checksummed,
 )
-from agentd.storage.document import write_all
+from agentd.storage.document import can_others_write, write_all
 from agentd.storage.journal import open_journal_file
 from agentd.storage.layout import Layout
 
@@ -335,7 +335,7 @@ def _load_segment(segment: _Segment, found: _LoadedFiles) -> bool:
     infos = [os.fstat(fd) for fd in (segment.data, segment.index)]
     for info in infos:
         ours = info.st_uid == os.geteuid() and modes.S_ISREG(info.st_mode)
-        if not ours or info.st_mode & (modes.S_IWGRP | modes.S_IWOTH):
+        if not ours or can_others_write(info):
             raise OSError("other users can write its files")
     there = infos[0].st_size
     index = os.pread(segment.index, infos[1].st_size, 0)

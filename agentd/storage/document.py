@@ -7,7 +7,9 @@ synced beside it without a name, then renamed over it, then the folder is synced
 """
 
 import errno
+import grp
 import os
+import pwd
 import stat as modes
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -181,6 +183,25 @@ def create_document(path: str, data: bytes, *, mode: int = 0o600) -> None:
         os.fsync(folder)
 
 
+def can_others_write(info: os.stat_result) -> bool:
+    """Return whether anybody but its owner may write to a file or folder. May block.
+
+    A group of the owner alone does not count: many systems give everybody one, and let it write to
+    whatever they make (umask 002).
+    """
+    by_group = info.st_mode & modes.S_IWGRP and not _is_own_group(info.st_gid, info.st_uid)
+    return bool(by_group or info.st_mode & modes.S_IWOTH)
+
+
+def _is_own_group(group: int, user: int) -> bool:
+    try:
+        person, found = pwd.getpwuid(user), grp.getgrgid(group)
+    except KeyError:  # a number without a name
+        return False
+    is_named_so = person.pw_gid == group and found.gr_name == person.pw_name
+    return is_named_so and set(found.gr_mem) <= {person.pw_name}
+
+
 def make_folder(path: str) -> None:
     """Create a private folder and its parents, durably; it may exist."""
     with translate_os_errors(path, "make"):
@@ -220,7 +241,7 @@ def _refuse_shared_write(path: str, info: os.stat_result) -> None:
     us = os.geteuid()
     if info.st_uid not in (us, 0):
         what = f"belongs to user id {info.st_uid}, agentd runs as {us}; chown {us} {path}"
-    elif info.st_mode & (modes.S_IWGRP | modes.S_IWOTH):
+    elif can_others_write(info):
         what = f"can be written by others; chmod go-w {path}"
     elif info.st_nlink > 1:
         what = "has another name (a hard link), through which it can be changed; remove that"

@@ -1,8 +1,10 @@
 """One daemon per folder, one format, and no id is used twice, even after a kill or a restore."""
 
 import asyncio
+import grp
 import json
 import os
+import pwd
 import shutil
 import signal
 import subprocess
@@ -327,7 +329,21 @@ async def test_the_index_names_a_chat_that_is_gone_and_it_stays_gone(layout):
         assert await make_busy_chat(services) > number
 
 
-@pytest.mark.parametrize("mode", [0o720, 0o702, 0o777])
+def test_a_folder_that_the_user_s_own_group_may_write_is_served(layout, monkeypatch):
+    """So git makes the folder of the sources where new files are for the group (umask 002)."""
+    person = pwd.getpwuid(os.geteuid())
+    os.makedirs(layout.state)
+    Path(layout.state).chmod(0o775)
+    group = os.stat(layout.state).st_gid
+    primary = pwd.struct_passwd((*person[:3], group, *person[4:]))
+    monkeypatch.setattr(pwd, "getpwuid", lambda _: primary)
+    monkeypatch.setattr(
+        grp, "getgrgid", lambda gid: grp.struct_group((person.pw_name, "x", gid, []))
+    )
+    open_and_close(layout)
+
+
+@pytest.mark.parametrize("mode", [0o702, 0o722, 0o777])
 def test_a_folder_that_others_may_write_is_refused(layout, mode):
     open_and_close(layout)
     os.chmod(layout.state, mode)

@@ -238,7 +238,7 @@ def test_at_start_a_damaged_file_has_no_grace(tmp_path):
 
 def test_a_file_that_others_may_write_is_refused_at_once_and_heals(tmp_path):
     async def test(here: Scene) -> None:
-        os.chmod(here.path, 0o620)
+        here.path.chmod(0o602)
         assert not await here.is_admitted(LAPTOP_KEY)
         assert "chmod go-w" in here.service.problem
         os.chmod(here.path, 0o640)
@@ -253,7 +253,7 @@ def test_trouble_elsewhere_than_in_the_file_heals_within_a_second(tmp_path):
         await here.service.revoke("phone")
         here.clock.move(1)
         await here.service.ensure_current()
-        os.chmod(here.layout.revoked, 0o620)
+        Path(here.layout.revoked).chmod(0o602)
         here.service.schedule_reload()
         await until(lambda: here.service.problem)
         os.chmod(here.layout.revoked, 0o600)

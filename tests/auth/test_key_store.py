@@ -221,7 +221,7 @@ def test_damaged_tombstones_let_nobody_in(file, layout):
 
 
 def _chmod(path: str) -> None:
-    os.chmod(path, 0o620)
+    Path(path).chmod(0o602)
 
 
 def _link(path: str) -> None:

@@ -100,7 +100,7 @@ def test_every_problem_of_every_file_is_reported_at_once(capsys, folder):
     (folder / "state" / "revoked.json").write_text("{")
     (folder / "state" / "odd").symlink_to("/etc")
     (folder / "state" / "open").touch()
-    (folder / "state" / "open").chmod(0o620)
+    (folder / "state" / "open").chmod(0o602)
     (folder / "state").chmod(0o755)
     assert main(["check"]) == 1
     result = capsys.readouterr().out.replace(str(folder), "").splitlines()

@@ -26,12 +26,12 @@ def test_a_private_folder_is_in_order_and_so_is_none(state):
 def test_a_folder_behind_a_link_is_looked_into(state, tmp_path):
     (tmp_path / "link").symlink_to(state)
     assert list(find_insecure_paths(str(tmp_path / "link"))) == []
-    (state / "chats" / "1" / "journal.jsonl").chmod(0o620)
+    (state / "chats" / "1" / "journal.jsonl").chmod(0o602)
     assert len(list(find_insecure_paths(str(tmp_path / "link")))) == 1
 
 
 @pytest.mark.parametrize(
-    ("mode", "result"), [(0o770, "go-w"), (0o702, "go-w"), (0o750, "700"), (0o701, "700")]
+    ("mode", "result"), [(0o772, "go-w"), (0o702, "go-w"), (0o750, "700"), (0o701, "700")]
 )
 def test_an_open_state_folder_is_reported_with_the_remedy(state, mode, result):
     state.chmod(mode)

@@ -136,7 +136,7 @@ def test_no_key_is_taken_from_a_dotenv_that_others_can_write(folder, variable):
     """Whoever else may write to a shared folder would be given the daemon."""
     file = folder / ".env"
     file.write_text(f"OTHER=1\n{variable}={'a' * 64}\n")
-    for mode in (0o666, 0o664):
+    for mode in (0o666, 0o646):
         file.chmod(mode)
         with pytest.raises(ConfigError, match=f"can be written by others; chmod go-w {file}"):
             load(folder)

@@ -1,7 +1,9 @@
 """A document is the old one or the new one, and an error says which file, why and what to do."""
 
 import errno
+import grp
 import os
+import pwd
 import resource
 import stat
 import tracemalloc
@@ -205,13 +207,48 @@ def test_a_file_beyond_the_limit_is_refused(path):
         document.read_document(path, 4)
 
 
-@pytest.mark.parametrize("mode", [0o620, 0o602, 0o666])
+@pytest.mark.parametrize("mode", [0o602, 0o622, 0o666])
 def test_a_guarded_file_that_others_may_write_is_refused(path, mode):
     document.replace_document(path, b"key")
     os.chmod(path, mode)
     assert document.read_document(path, 10) is not None
     with pytest.raises(ConfigError, match="chmod go-w"):
         document.read_document(path, 10, own=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "members", "is_primary", "is_own"),
+    [
+        ("ann", [], True, True),
+        ("ann", ["ann"], True, True),
+        ("ann", ["ann", "bob"], True, False),
+        ("staff", [], True, False),
+        ("ann", [], False, False),
+        (None, [], True, False),
+    ],
+)
+def test_the_group_may_write_a_guarded_file_only_where_it_is_the_user_alone(
+    path, monkeypatch, name, members, is_primary, is_own
+):
+    """Systems that give everybody a group of their own let it write to whatever they make."""
+
+    def find_group(gid):
+        if name is None:
+            raise KeyError(gid)
+        return grp.struct_group((name, "x", gid, members))
+
+    document.replace_document(path, b"key")
+    os.chmod(path, 0o660)
+    primary = os.stat(path).st_gid + (0 if is_primary else 1)
+    person = pwd.struct_passwd(("ann", "x", os.geteuid(), primary, "", "/", "/bin/sh"))
+    monkeypatch.setattr(grp, "getgrgid", find_group)
+    monkeypatch.setattr(pwd, "getpwuid", lambda _: person)
+    assert document.can_others_write(os.stat(path)) is not is_own
+    if is_own:
+        assert document.read_document(path, 10, own=True) is not None
+    else:
+        with pytest.raises(ConfigError, match="chmod go-w"):
+            document.read_document(path, 10, own=True)
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o620])

@@ -264,7 +264,7 @@ def test_a_key_that_was_pasted_into_the_file_is_not_reported(file, layout):
 
 def test_a_file_that_others_may_write_lets_nobody_in(file, layout):
     file.add(LAPTOP)
-    os.chmod(layout.access_keys, 0o620)
+    Path(layout.access_keys).chmod(0o602)
     assert file.read().keys == ()
     assert "others" in file.read().problems[0].what
 

@@ -85,7 +85,7 @@ def test_a_private_key_that_others_may_read_is_not_used(file, layout):
 
 def test_issuers_that_others_may_write_are_not_trusted(file, layout):
     file.install_own(NOW)
-    os.chmod(layout.licence_issuers, 0o620)
+    Path(layout.licence_issuers).chmod(0o602)
     assert file.read_status(NOW).state == "invalid"
     assert "others" in file.read_status(NOW).reason
 
