@@ -194,10 +194,13 @@ def _prepare_folder(layout: Layout) -> bool:
     if can_others_write(info):
         what = f"can be written by others; chmod go-w {layout.state}"
         raise ConfigError([ConfigProblem(layout.state, 0, what)])
-    if os.access(layout.state, os.W_OK):
-        return True
-    log.error("%s cannot be written: only reading works", layout.state)
-    return False
+    if not os.access(layout.state, os.W_OK):
+        log.error("%s cannot be written: only reading works", layout.state)
+        return False
+    if info.st_mode & 0o077 and not os.path.exists(layout.format):
+        with contextlib.suppress(OSError):  # a file system without modes
+            os.chmod(layout.state, 0o700)  # a new one, as git or a person has made it
+    return True
 
 
 def _acquire_lock(layout: Layout) -> FileLock:

@@ -341,6 +341,17 @@ def test_a_folder_that_the_user_s_own_group_may_write_is_served(layout, monkeypa
         grp, "getgrgid", lambda gid: grp.struct_group((person.pw_name, "x", gid, []))
     )
     open_and_close(layout)
+    assert os.stat(layout.state).st_mode & 0o777 == 0o700
+
+
+def test_a_new_folder_is_made_private_and_one_in_use_keeps_its_mode(layout):
+    os.makedirs(layout.state)
+    Path(layout.state).chmod(0o755)
+    open_and_close(layout)
+    assert os.stat(layout.state).st_mode & 0o777 == 0o700
+    Path(layout.state).chmod(0o750)
+    open_and_close(layout)
+    assert os.stat(layout.state).st_mode & 0o777 == 0o750
 
 
 @pytest.mark.parametrize("mode", [0o702, 0o722, 0o777])
