@@ -312,6 +312,11 @@ def find_insecure_paths(folder: str) -> Iterator[ConfigProblem]:
             folders.remove(WORKTREES)
 
 
+def _is_unused(folder: str) -> bool:
+    """Return whether no daemon has served the state folder: the first one makes it private."""
+    return not os.path.exists(Layout(folder, folder).format)
+
+
 def _check_permissions(path: str, top: str) -> Iterator[ConfigProblem]:
     try:
         info = os.stat(path, follow_symlinks=path == top)
@@ -327,5 +332,5 @@ def _check_permissions(path: str, top: str) -> Iterator[ConfigProblem]:
         yield ConfigProblem(path, 0, what)
     elif can_others_write(info):
         yield ConfigProblem(path, 0, f"can be written by others; chmod go-w {path}")
-    elif path == top and info.st_mode & 0o077:
+    elif path == top and info.st_mode & 0o077 and not _is_unused(top):
         yield ConfigProblem(path, 0, f"can be read by others; chmod 700 {path}")

@@ -102,6 +102,8 @@ def test_every_problem_of_every_file_is_reported_at_once(capsys, folder):
     (folder / "state" / "open").touch()
     (folder / "state" / "open").chmod(0o602)
     (folder / "state").chmod(0o755)
+    format_file = folder / "state" / "FORMAT"
+    format_file.write_text('{"format": 3, "min_reader": 3, "generation": "g"}')
     assert main(["check"]) == 1
     result = capsys.readouterr().out.replace(str(folder), "").splitlines()
     assert result[0].startswith("/.env:1: ")

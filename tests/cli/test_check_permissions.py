@@ -15,6 +15,7 @@ def state(tmp_path: Path) -> Path:
     (state / "chats" / "1").mkdir(parents=True)
     state.chmod(0o700)
     (state / "chats" / "1" / "journal.jsonl").touch(0o600)
+    (state / "FORMAT").touch(0o600)
     return state
 
 
@@ -37,6 +38,14 @@ def test_an_open_state_folder_is_reported_with_the_remedy(state, mode, result):
     state.chmod(mode)
     (problem,) = find_insecure_paths(str(state))
     assert f"chmod {result} {state}" in problem.what
+
+
+def test_a_folder_that_no_daemon_has_served_may_be_readable(tmp_path):
+    """The first one makes it private: in a clone of the sources it is as git made it."""
+    folder = tmp_path / "state"
+    folder.mkdir()
+    folder.chmod(0o755)
+    assert list(find_insecure_paths(str(folder))) == []
 
 
 def test_a_link_or_a_socket_inside_is_reported(state):
