@@ -26,6 +26,7 @@ _LIMIT = 4096
 _MOST_LATE = 64 * 1024
 """Bytes written while a log is copied that are copied behind it."""
 _LATE_READS = 20
+"""The most times that such bytes are looked for: a program may write without a pause."""
 
 FORMAT = 1
 

@@ -51,7 +51,7 @@ SANDBOX = "workspace-write"
 _USUAL_MODE = "default"
 
 COMPACT = "/compact"
-"""The prompt that lets Codex sum up its thread: a command of its terminal, not of its server."""
+"""The prompt for which Codex sums up its thread; its server has a method for it, no command."""
 NOTHING_TO_COMPACT = "There is nothing to compact: the session is new."
 LOST = "The earlier session is gone. A new one was started with the latest messages of this chat."
 SIGN_IN = "Codex is not signed in: run `codex login` as the user whom agentd runs as."
