@@ -7,7 +7,7 @@ from msgspec import Struct
 from agentd.acp.messages import AcpJson, get_object, get_text
 from agentd.acp.updates import Update, find_kind, make_approval_content, make_title
 
-ALLOW, ALWAYS, DENY = "allow", "always", "deny"
+ALLOW, ALWAYS, DENY, NEVER = "allow", "always", "deny", "never"
 _CHOICE = "choice-"
 _FIELD = "answer"
 _ELSEWHERE = "Answer it in the browser, or: agentd approve {} --note ANSWER"
@@ -58,7 +58,9 @@ def read_decision(approval: AcpJson, result: AcpJson) -> dict[str, object] | Non
         return {"decision": "allow", "note": approval["choices"][int(number)]} if known else None
     if option in (ALLOW, ALWAYS):
         return {"decision": "allow", "session": option == ALWAYS}
-    return {"decision": "deny"} if option == DENY else None
+    if option in (DENY, NEVER):
+        return {"decision": "deny", "session": option == NEVER}
+    return None
 
 
 def _list_options(approval: AcpJson) -> list[dict[str, str]]:
@@ -73,7 +75,8 @@ def _list_options(approval: AcpJson) -> list[dict[str, str]]:
     if approval["kind"] == "budget":
         return [allow, deny]
     always = {"optionId": ALWAYS, "name": "Allow in this chat", "kind": "allow_always"}
-    return [allow, always, deny]
+    never = {"optionId": NEVER, "name": "Deny in this chat", "kind": "reject_always"}
+    return [allow, always, deny, never]
 
 
 def _make_form(session: str, approval: AcpJson) -> dict[str, Any]:

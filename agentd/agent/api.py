@@ -11,6 +11,7 @@ from msgspec import Meta, Struct
 
 from agentd.agent.approval_rules import ApprovalRule
 from agentd.agent.turn_runner import RunningReply, TurnStatus
+from agentd.chats.agent_state import AgentState
 from agentd.chats.approval import LONGEST_NOTE, Approval, ApprovalMode
 from agentd.chats.records import ChatChanged
 from agentd.chats.requests import get_chat_id
@@ -99,6 +100,8 @@ class ChatAgentView(Struct, frozen=True, rename="camel"):
     running_reply: RunningReplyView | None
     """The reply as far as it is written; null: no turn runs."""
     approvals: list[ApprovalView]
+    standing_decisions: list[ApprovalView]
+    """What a person allowed or denied for the whole chat, the latest first."""
     settings: "ChatSettingsView"
 
 
@@ -141,7 +144,10 @@ class HeldView(Struct, frozen=True, rename="camel"):
 
 
 class DecideApproval(Struct, frozen=True):
-    """The answer to a question; ``session``: for the same one in this chat, too."""
+    """The answer to a question; ``session``: yes or no to the same one in this chat, too.
+
+    What the agent asks the person (kind ``question``) and budgets are always asked about.
+    """
 
     decision: Literal["allow", "deny"]
     session: bool = False
@@ -191,6 +197,14 @@ class ApprovalDecider(Protocol):
         rule: ApprovalRule | None,
     ) -> Approval:
         """Record a person's decision and its rule; ``NotFound`` if the question is not open."""
+        ...
+
+    def list_standing(self, agent: AgentState) -> list[Approval]:
+        """Return what was decided for the whole chat, the latest first."""
+        ...
+
+    async def withdraw(self, chat_id: int, number: int, by: str) -> Approval:
+        """Withdraw a decision for the whole chat; ``NotFound``."""
         ...
 
 
@@ -250,6 +264,7 @@ class AgentEndpoints:
             chat.summarize(),
             self._turns.get_turn_status(chat_id),
             self._get_running_reply(chat_id),
+            self._approvals.list_standing(chat.agent),
         )
         return Response(view)
 
@@ -363,12 +378,19 @@ class AgentEndpoints:
         )
         return Response(make_approval_view(decided, chat_id))
 
+    async def withdraw_decision(self, call: Request) -> Response:
+        """Withdraw a decision for the whole chat."""
+        chat_id, number = get_chat_id(call), call.get_id("approvalId", "Approval")
+        withdrawn = await self._approvals.withdraw(chat_id, number, call.caller.identity)
+        return Response(make_approval_view(withdrawn, chat_id))
+
 
 def _make_agent_view(
     chat: Chat,
     summary: ChatSummary,
     evidence: TurnStatus | None,
     running_reply: RunningReplyView | None,
+    standing: list[Approval],
 ) -> ChatAgentView:
     wait = chat.agent.wait
     return ChatAgentView(
@@ -380,6 +402,7 @@ def _make_agent_view(
         turn=_make_turn_status_view(evidence, chat) if evidence else None,
         running_reply=running_reply,
         approvals=_make_approval_views([chat]),
+        standing_decisions=[make_approval_view(one, chat.id) for one in standing],
         settings=make_chat_settings_view(chat),
     )
 
@@ -417,7 +440,8 @@ def _list_turn_routes(agent: AgentEndpoints) -> tuple[Route, ...]:
             "/api/chat/{chatId}",
             RouteGroup.EXTENDED,
             agent.get_chat,
-            "Get a chat with its running turn, its open approvals and why its queue is held.",
+            "Get a chat with its running turn, its open approvals, what was decided for the whole"
+            " chat, and why its queue is held.",
             operation_id="get_chat_work",
             response_type=ChatAgentView,
             errors=(NotFound,),
@@ -487,6 +511,19 @@ def _list_approval_routes(agent: AgentEndpoints) -> tuple[Route, ...]:
             request_type=DecideApproval,
             response_type=ApprovalView,
             errors=(BadRequest, Forbidden, NotFound, Conflict, Unavailable),
+            section="4, extended surface",
+        ),
+        Route(
+            "DELETE",
+            "/api/chat/{chatId}/approvals/{approvalId}",
+            RouteGroup.EXTENDED,
+            agent.withdraw_decision,
+            "Withdraw what was allowed or denied for the whole chat (its standingDecisions): the"
+            " same question is asked again. An API key needs the scope answers.",
+            operation_id="withdraw_decision",
+            needs_answers=True,
+            response_type=ApprovalView,
+            errors=(Forbidden, NotFound, Unavailable),
             section="4, extended surface",
         ),
     )

@@ -118,11 +118,11 @@ def decide(
     question: Question,
     policy: ApprovalPolicy,
     mode: ApprovalMode | str,
-    granted: Iterable[Approval],
+    standing: Iterable[Approval],
 ) -> Decision:
     """Decide by rules (``allow``, ``deny``), or leave it to a person (``ask``).
 
-    ``mode`` is the chat's own, empty when it has none; ``granted`` is what a person allowed for
+    ``mode`` is the chat's own, empty when it has none; ``standing`` is what a person decided for
     the whole chat.
     """
     decided = mode or policy.mode
@@ -130,11 +130,30 @@ def decide(
         return "deny"
     if question.kind == "question":  # only a person can answer it
         return "deny" if decided == "deny" else "ask"
-    return _decide_action(question, policy, decided, granted)
+    return _decide_action(question, policy, decided, find_standing(question, standing))
+
+
+def find_standing(question: Question, standing: Iterable[Approval]) -> Approval | None:
+    """Return what a person decided last about the same question for the whole chat."""
+    key = make_question_key(question)
+    same = [one for one in standing if make_question_key(one) == key]
+    return same[-1] if same else None
+
+
+def find_standing_denial(
+    question: Question, policy: ApprovalPolicy, standing: Iterable[Approval]
+) -> Approval | None:
+    """Return the decision for the whole chat by which ``decide`` denied a question."""
+    if question.refusal or question.kind == "question":
+        return None
+    found = find_standing(question, standing)
+    if found is None or found.state != "denied" or _apply_rules(question, policy.rules) == "deny":
+        return None
+    return found
 
 
 def explain_denial(question: Question, policy: ApprovalPolicy) -> str:
-    """Explain why ``decide`` denied a question: for the person, and for the model."""
+    """Explain why ``decide`` denied a question by the settings: for the person and the model."""
     if question.refusal:
         return question.refusal
     rule = next((rule for rule in policy.rules if rule.match(question) == "yes"), None)
@@ -168,17 +187,14 @@ def find_place(rule: ApprovalRule, question: Question, rules: Sequence[ApprovalR
 
 
 def _decide_action(
-    question: Question, policy: ApprovalPolicy, decided: str, granted: Iterable[Approval]
+    question: Question, policy: ApprovalPolicy, decided: str, standing: Approval | None
 ) -> Decision:
     ruled = _apply_rules(question, policy.rules)
     if ruled in ("allow", "deny", "ask"):
         return ruled
-    if question.granted and not question.protected:
-        return "allow"
-    if any(
-        grant_key(one.kind, one.tool, one.subject) == _make_question_key(question)
-        for one in granted
-    ):
+    if standing and standing.state == "denied":
+        return "deny"
+    if standing or (question.granted and not question.protected):
         return "allow"
     if question.kind in ALWAYS_ALLOWED and not question.protected:
         return "allow"
@@ -201,16 +217,16 @@ def _apply_rules(
     return ruled
 
 
-def grant_key(kind: ApprovalKind, tool: str, subject: str) -> tuple[str, ...]:
-    """Return the key under which a session grant covers a question.
+def make_question_key(asked: Question | Approval) -> tuple[str, ...]:
+    """Return what makes questions the same for a decision that holds for the whole chat.
 
     It is the exact command line, path or request; for an address its host, and for a tool of an MCP
     server the tool, whatever its arguments.
     """
-    if kind == "other" and tool.startswith(MCP_TOOL):
-        return kind, tool
-    host = _parse_host(subject) if kind == "network" else ""
-    return kind, tool, f"//{host}" if host else subject
+    if asked.kind == "other" and asked.tool.startswith(MCP_TOOL):
+        return asked.kind, asked.tool
+    host = _parse_host(asked.subject) if asked.kind == "network" else ""
+    return asked.kind, asked.tool, f"//{host}" if host else asked.subject
 
 
 def _parse_host(address: str) -> str:
@@ -224,7 +240,3 @@ def _split_subjects(question: Question) -> list[str]:
     """Split a subject of several paths, one per line; return any other subject as it is."""
     several = question.kind in ("read", "write", "outside")
     return question.subject.split("\n") if several else [question.subject]
-
-
-def _make_question_key(question: Question) -> tuple[str, ...]:
-    return grant_key(question.kind, question.tool, question.subject)

@@ -8,11 +8,19 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from agentd.agent.approval_rules import ApprovalPolicy, ApprovalRule, decide, explain_denial
+from agentd.agent.approval_rules import (
+    ApprovalPolicy,
+    ApprovalRule,
+    decide,
+    explain_denial,
+    find_standing_denial,
+    make_question_key,
+)
 from agentd.agent.budget import SpendBudget
 from agentd.agent.diff import cut_diff
 from agentd.agent.engine import ApprovalAnswer, OccupySlot, Question
 from agentd.agent.forms import YES
+from agentd.chats.agent_state import AgentState
 from agentd.chats.approval import Approval, ApprovalState
 from agentd.chats.repository import AGENT
 from agentd.chats.state import Chat
@@ -24,6 +32,7 @@ from agentd.core.tasks import BackgroundTasks
 log = logging.getLogger(__name__)
 
 BY_PERSON = "A person denied it."
+FOR_CHAT = "It was denied for the whole chat."
 BY_NOBODY = "Nobody answered in time, so it is denied."
 LONGEST_ACTION_SHOWN = 500
 """Characters of an action that the history shows where the settings denied it."""
@@ -50,7 +59,7 @@ class ApprovalService:
     """The open questions of all running turns; ``policy`` and ``budget`` give current settings.
 
     ``find_protected`` says why a path in a command line is protected that is run in a folder
-    (empty: the workspace); it may block. What a person allows for a whole chat holds in this
+    (empty: the workspace); it may block. What a person decides for a whole chat holds in this
     ``workspace``, a path without links. ``store_rule`` adds a rule to the settings, durably, and
     raises ``BadRequest`` if that does not decide the question.
     """
@@ -99,10 +108,13 @@ class ApprovalService:
         if question.kind == "shell":
             protected = await asyncio.to_thread(self._find_protected, question.subject, folder)
             question = replace(question, protected=protected)
-        granted = [one for one in agent.granted if one.workspace == self._workspace]
-        match decide(question, policy, agent.approvals, granted):
+        standing = self._list_standing(agent)
+        match decide(question, policy, agent.approvals, standing):
             case "allow":
                 return ApprovalAnswer(True)
+            case "deny" if denial := find_standing_denial(question, policy, standing):
+                reason = " ".join(filter(None, (FOR_CHAT, denial.note)))
+                return await self._deny(chat_id, question, reason, denial.answered_by)
             case "deny":
                 return await self._deny(chat_id, question, explain_denial(question, policy))
         if len(question.subject) > MAX_QUESTION_LENGTH:
@@ -154,11 +166,12 @@ class ApprovalService:
                 "The agent asks for words, not for permission",
                 "Put the answer into the note, or deny the question to leave it unanswered.",
             )
+        session = session and asked.kind not in ("question", "budget")  # they are always asked
         decided = replace(
             asked,
             state="allowed" if allowed else "denied",
-            session=session and allowed,
-            workspace=self._workspace if session and allowed else "",
+            session=session,
+            workspace=self._workspace if session else "",
             note=note,
             answered_by=by,
             answered_at=self._clock.now(),
@@ -173,13 +186,45 @@ class ApprovalService:
         await asyncio.shield(self._tasks.start(written))
         return decided
 
-    async def _deny(self, chat_id: int, question: Question, reason: str) -> ApprovalAnswer:
+    def list_standing(self, agent: AgentState) -> list[Approval]:
+        """Return what was decided for the whole chat and holds here, the latest first."""
+        latest = {make_question_key(one): one for one in self._list_standing(agent)}
+        return sorted(latest.values(), key=lambda one: (one.answered_at, one.id), reverse=True)
+
+    async def withdraw(self, chat_id: int, number: int, by: str) -> Approval:
+        """Withdraw a decision for the whole chat, so that the question is asked again.
+
+        Raises ``NotFound`` if nothing that was asked under this number holds.
+        """
+        chat = await self._turns.get_latest(chat_id)
+        standing = self._list_standing(chat.agent)
+        found = next((one for one in standing if one.id == number), None)
+        if found is None:
+            raise NotFound(
+                f"No decision {number} holds for the whole chat {chat_id}",
+                "It was withdrawn, made for one time, or made in another workspace.",
+            )
+        at, key = self._clock.now(), make_question_key(found)
+        for same in (one for one in standing if make_question_key(one) == key):
+            withdrawn = replace(
+                same, state="withdrawn", session=False, answered_by=by, answered_at=at
+            )
+            written = self._turns.close_approval(chat_id, withdrawn, by)
+            await asyncio.shield(self._tasks.start(written))
+        return replace(found, state="withdrawn", session=False, answered_by=by, answered_at=at)
+
+    def _list_standing(self, agent: AgentState) -> list[Approval]:
+        return [one for one in agent.standing if one.workspace == self._workspace]
+
+    async def _deny(
+        self, chat_id: int, question: Question, reason: str, by: str = "rule"
+    ) -> ApprovalAnswer:
         """Deny what nobody is asked about; the history shows it, if the disk takes that."""
         subject = question.subject
         more = "…" if len(subject) > LONGEST_ACTION_SHOWN else ""
         action = f"{question.tool}: {subject[:LONGEST_ACTION_SHOWN]}{more}"
         try:
-            await self._turns.add_denial(chat_id, reason, action)
+            await self._turns.add_denial(chat_id, reason, action, by)
         except AgentdError as error:
             log.warning("a denial in chat %d was not written: %s", chat_id, error.message)
         return ApprovalAnswer(False, reason=reason)

@@ -25,7 +25,7 @@ Write what you want done; it goes to this conversation's chat.
 /queue shows what waits
 /model shows the models, /model NAME chooses one
 /mode shows the modes of the program, such as plan, /mode NAME chooses one, /mode off the usual one
-/approve and /deny answer the agent's question, /approve always allows similar ones too
+/approve and /deny answer the agent's question, with always for the same one later in this chat, too
 /answer TEXT says in words what the agent asks you
 /chat ID continues a chat that is linked to this bot
 /help shows this"""
@@ -256,9 +256,7 @@ def _parse_decision(name: str, rest: str, chat: int) -> Instruction:
     if rest and not session and not _is_id(rest):
         return SendText(f"/{name} takes a question's number, or nothing when only one is open.")
     number = int(rest) if rest and not session else 0
-    return AnswerApproval(
-        chat, number, allowed=name == "approve", session=session and name == "approve"
-    )
+    return AnswerApproval(chat, number, allowed=name == "approve", session=session)
 
 
 def _is_id(text: str) -> bool:

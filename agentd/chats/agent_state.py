@@ -61,8 +61,8 @@ class AgentState(Struct):
     """The number of consecutive turns, up to the last one, that were deferred."""
     asked: tuple[Approval, ...] = ()
     """The open questions."""
-    granted: tuple[Approval, ...] = ()
-    """The approvals granted for the whole chat."""
+    standing: tuple[Approval, ...] = ()
+    """What a person allowed or denied for the whole chat; the last about a question holds."""
     approvals: ApprovalMode | Literal[""] = ""
     """The treatment of a question that no rule decides; empty: as the settings say."""
     memory: dict[str, str] = {}
@@ -161,5 +161,6 @@ class AgentState(Struct):
 
     def _close_approval(self, approval: Approval) -> None:
         self.asked = tuple(one for one in self.asked if one.id != approval.id)
-        if approval.session and approval.state == "allowed":
-            self.granted += (approval,)
+        self.standing = tuple(one for one in self.standing if one.id != approval.id)
+        if approval.session and approval.state in ("allowed", "denied"):
+            self.standing += (approval,)

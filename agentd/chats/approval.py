@@ -22,7 +22,8 @@ ApprovalKind: TypeAlias = Literal[
 """
 
 ApprovalState: TypeAlias = Literal["open", "allowed", "denied", "expired", "withdrawn"]
-"""``expired``: nobody answered in time, which counts as denied."""
+"""``expired``: nobody answered in time, which counts as denied. ``withdrawn``: the turn ended
+before an answer, or a person withdrew a decision for the whole chat."""
 
 ApprovalMode: TypeAlias = Literal["ask", "auto", "deny"]
 """The treatment of a question that no rule decides."""
@@ -44,7 +45,8 @@ class Approval(Struct, frozen=True, omit_defaults=True):
     """Why it is wanted, if that was said."""
     state: ApprovalState = "open"
     session: bool = False
-    """The answer holds for the same question in this chat; of addresses, for the same host."""
+    """The answer, yes or no, holds for the same question in this chat; of addresses, for the same
+    host."""
     note: str = ""
     """The note of the person who decided."""
     answered_by: str = ""
@@ -67,7 +69,7 @@ class ApprovalDecision(Struct, frozen=True, omit_defaults=True):
     note: str = ""
     """Why, in the words of who decided, or which rule it was."""
     question: int = 0
-    """The message of the question; 0: nobody was asked."""
+    """The message of the question; 0: nobody was asked, as after a denial for the whole chat."""
     session: bool = False
     """The answer holds for the same question in this chat."""
 
@@ -94,8 +96,10 @@ def _render_outcome(decided: ApprovalDecision, who: str, kind: ApprovalKind) -> 
     match decided.state:
         case "expired":
             return "Denied: nobody answered in time."
-        case "withdrawn":
+        case "withdrawn" if decided.by == "agent":
             return "Withdrawn: no answer is needed any more."
+        case "withdrawn":
+            return f"Withdrawn by {who}: the decision for the whole chat, so the agent asks again."
         case _ if decided.by == "rule":
             return "Denied by the settings."
         case "allowed":

@@ -18,7 +18,7 @@ from agentd.storage.checksummed_json import ChecksumMismatch, decode_checksummed
 
 log = logging.getLogger(__name__)
 
-FORMAT = 4
+FORMAT = 5
 _LIMIT = 256 * 1024 * 1024
 
 

@@ -202,14 +202,15 @@ class TurnRecorder:
     async def close_approval(self, chat_id: int, approval: Approval, by: str) -> None:
         """Record that an approval was decided, expired or withdrawn; the history shows it.
 
-        What a turn's end withdraws adds no message: the history tells how the turn ended.
+        What is withdrawn while no turn runs adds no message: after a turn's end the history tells
+        how that ended, and with a message it would no longer end in the reply.
         """
         chat = await self._chats.open(chat_id)
         at = self._chats.get_next_timestamp(chat)
         message = None
         if chat.agent.turn or approval.state != "withdrawn":
             author = "deadline" if approval.state == "expired" else by
-            note = "" if approval.state == "expired" else approval.note
+            note = approval.note if approval.state in ("allowed", "denied") else ""
             decided = ApprovalDecision(approval.state, author, note, approval.id, approval.session)
             message = self._make_decision(decided, render_decision(decided, approval.kind), at)
         await self._chats.record(chat, by, ApprovalAnswered(approval, message), at)
@@ -222,11 +223,11 @@ class TurnRecorder:
             closed = replace(asked, state="withdrawn", answered_at=at, diff="")
             await self._chats.record(chat, AGENT, ApprovalAnswered(closed), at)
 
-    async def add_denial(self, chat_id: int, reason: str, action: str) -> None:
-        """Show in the history that the settings denied an action, and why."""
+    async def add_denial(self, chat_id: int, reason: str, action: str, by: str = "rule") -> None:
+        """Show in the history that an action was denied without asking, by whom, and why."""
         chat = await self._chats.open(chat_id)
         at = self._chats.get_next_timestamp(chat)
-        decided = ApprovalDecision("denied", "rule", reason)
+        decided = ApprovalDecision("denied", by, reason)
         shown = render_decision(decided, action=action)
         await self._chats.record(
             chat, AGENT, MessageAdded(self._make_decision(decided, shown, at)), at

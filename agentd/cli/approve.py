@@ -17,6 +17,7 @@ examples:
   agentd approve 12                          allow what approval 12 asks for, once
   agentd approve 12 --session                also allow exact repetitions in the same chat
   agentd approve 12 --deny --note "not on Fridays"
+  agentd approve 12 --deny --session         also deny exact repetitions in the same chat
   agentd approve 12 --note "the red one"     answer what the agent asks you
 
 exit codes: 0 done, 1 failed (the approval is not open, or no daemon runs), 2 wrong usage
@@ -36,7 +37,7 @@ def add_parser(commands: Subcommands) -> None:
     )
     parser.add_argument("--deny", action="store_true", help="deny instead of allow")
     parser.add_argument(
-        "--session", action="store_true", help="also allow exact repetitions in the same chat"
+        "--session", action="store_true", help="decide exact repetitions in the same chat, too"
     )
     parser.add_argument(
         "--note",
@@ -71,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
             args.approval,
             {
                 "decision": "deny" if args.deny else "allow",
-                "session": args.session and not args.deny,
+                "session": args.session,
                 "note": args.note,
             },
         )

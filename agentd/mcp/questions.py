@@ -77,7 +77,7 @@ def read_answer(question: ApprovalView, answer: Mapping[str, object]) -> Decisio
         case "allow":
             return Decision(True, content.get("session") is True, _read_text(content, "note"))
         case "deny":
-            return Decision(False, note=_read_text(content, "note"))
+            return Decision(False, content.get("session") is True, _read_text(content, "note"))
     return None
 
 

@@ -209,6 +209,7 @@ def test_content_reaches_the_agent(house: Serving, editor: Editor, tmp_path: Pat
         ("allow", "allowed: ", "completed"),
         ("always", "allowed: ", "completed"),
         ("deny", "denied: A person denied it.", "failed"),
+        ("never", "denied: A person denied it.", "failed"),
     ],
 )
 def test_the_editor_decides(
@@ -221,20 +222,21 @@ def test_the_editor_decides(
     call = request["params"]["toolCall"]
     assert (call["title"], call["kind"], call["status"]) == ("ls", "execute", "pending")
     kinds = [one["kind"] for one in request["params"]["options"]]
-    assert kinds == ["allow_once", "allow_always", "reject_once"]
+    assert kinds == ["allow_once", "allow_always", "reject_once", "reject_always"]
     editor.respond(request, outcome={"outcome": "selected", "optionId": option})
     assert editor.read_answer(asked)["result"] == {"stopReason": "end_turn"}
     assert editor.reply == reply
     about = [one for one in editor.updates if one.get("toolCallId") == call["toolCallId"]]
     assert about[-1]["status"] == status
     again = editor.ask(session, "run ls")
-    if option != "always":
+    if option in ("allow", "deny"):
         editor.respond(editor.read_request(), outcome={"outcome": "cancelled"})
         (still_open,) = house.client().get("/api/chat/approvals")["approvals"]
         path = f"/api/chat/{session}/approvals/{still_open['id']}"
         house.client().post(path, {"decision": "deny"})
     editor.read_answer(again)
     assert not editor.requests
+    assert ("denied for the whole chat" in editor.reply) == (option == "never")
 
 
 def test_an_editor_whose_key_may_not_answer_is_told_and_the_question_stays(

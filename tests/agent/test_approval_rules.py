@@ -5,6 +5,7 @@ from glob import escape
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from agentd.agent.approval_rules import (
     ALWAYS_ALLOWED,
@@ -15,7 +16,8 @@ from agentd.agent.approval_rules import (
     decide,
     explain_denial,
     find_place,
-    grant_key,
+    find_standing_denial,
+    make_question_key,
 )
 from agentd.agent.engine import Question
 from agentd.agent.shell_parser import MAX_LINE_LENGTH
@@ -95,6 +97,54 @@ def test_leave_for_one_command_is_no_leave_for_a_second_one_behind_it(command):
     )
 
 
+def make_denied(question: Question) -> Approval:
+    return replace(make_allowed(question), state="denied")
+
+
+@pytest.mark.parametrize("mode", ["ask", "auto", "deny"])
+def test_what_was_denied_for_the_chat_is_denied_without_asking(mode):
+    push = ask_shell("git push")
+    denied, policy = [make_denied(push)], ApprovalPolicy(mode)
+    assert decide(push, policy, "", denied) == "deny"
+    assert decide(push, policy, "auto", denied) == "deny"
+    assert find_standing_denial(push, policy, denied) == denied[0]
+    other = ask_shell("git push --tags")
+    assert decide(other, policy, "", denied) == decide(other, policy, "", ())
+    assert find_standing_denial(other, policy, denied) is None
+
+
+def test_what_was_denied_for_the_chat_is_denied_though_the_settings_of_its_server_allow_it():
+    question = Question("other", "mcp__tea__pick", '{"cup":1}', granted=True)
+    denied = [make_denied(Question("other", "mcp__tea__pick", '{"cup":2}'))]
+    assert decide(question, ApprovalPolicy("auto"), "", ()) == "allow"
+    assert decide(question, ApprovalPolicy("auto"), "", denied) == "deny"
+
+
+@pytest.mark.parametrize("decision", ["allow", "deny", "ask"])
+def test_a_rule_decides_before_what_was_decided_for_the_chat(decision):
+    """The owner's settings are above; who wants another answer in one chat changes the rule."""
+    push = ask_shell("git push")
+    policy = ApprovalPolicy("ask", (ApprovalRule(decision, subject="git push"),))
+    for standing in ([make_denied(push)], [make_allowed(push)]):
+        assert decide(push, policy, "", standing) == decision
+
+
+def test_a_denial_by_a_rule_is_not_explained_by_the_one_for_the_chat():
+    push = ask_shell("git push")
+    rules = (ApprovalRule("deny", subject="git push"),)
+    assert find_standing_denial(push, ApprovalPolicy("ask", rules), [make_denied(push)]) is None
+    refused = replace(push, refusal="it is the state folder")
+    assert find_standing_denial(refused, ApprovalPolicy(), [make_denied(push)]) is None
+    assert find_standing_denial(push, ApprovalPolicy("deny"), [make_allowed(push)]) is None
+
+
+def test_of_decisions_for_the_chat_about_the_same_question_the_last_one_holds():
+    push = ask_shell("git push")
+    yes, no = make_allowed(push), make_denied(push)
+    assert decide(push, ApprovalPolicy(), "", [yes, no]) == "deny"
+    assert decide(push, ApprovalPolicy(), "", [no, yes]) == "allow"
+
+
 def test_leave_for_a_chat_covers_the_like_questions_and_no_others():
     granted = [make_allowed(ask_shell("git push origin main"))]
     assert decide(ask_shell("git push origin main"), ApprovalPolicy(), "", granted) == "allow"
@@ -113,7 +163,7 @@ def test_leave_for_a_chat_covers_the_like_questions_and_no_others():
 @given(st.text(max_size=30), st.text(max_size=30))
 def test_a_command_with_something_a_shell_understands_is_like_no_other(first, second):
     if first != second and any(sign in first for sign in ";&|<>$`\n(){}"):
-        assert grant_key("shell", "shell", first) != grant_key("shell", "shell", second)
+        assert make_question_key(ask_shell(first)) != make_question_key(ask_shell(second))
 
 
 @pytest.mark.parametrize(

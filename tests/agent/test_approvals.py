@@ -9,7 +9,7 @@ import pytest
 
 from agentd.agent import dispatcher as service
 from agentd.agent.approval_rules import BY_SETTINGS, ApprovalPolicy, ApprovalRule
-from agentd.agent.approvals import BY_NOBODY, MAX_QUESTION_LENGTH, TOO_LONG
+from agentd.agent.approvals import BY_NOBODY, FOR_CHAT, MAX_QUESTION_LENGTH, TOO_LONG
 from agentd.agent.budget import SpendBudget
 from agentd.agent.engine import (
     ApprovalAnswer,
@@ -130,13 +130,13 @@ async def test_a_denial_shows_the_engine_what_the_person_said(layout):
         dispatcher, approvals, number = await start(services, engine)
         (question,) = await wait_for_questions(services, number)
         await approvals.answer(
-            number, question.id, allowed=False, session=True, note="not on Fridays", by=ME
+            number, question.id, allowed=False, session=False, note="not on Fridays", by=ME
         )
         await services.chats.wait_until_idle(number, 60)
         assert engine.answers == [
             ApprovalAnswer(False, False, "not on Fridays", "not on Fridays", by_person=True, by=ME)
         ]
-        assert (await services.chats.get(number)).agent.granted == ()
+        assert (await services.chats.get(number)).agent.standing == ()
         await dispatcher.stop(0)
 
 
@@ -162,13 +162,96 @@ async def test_the_history_keeps_what_was_decided_by_whom_and_why_over_a_restart
             (
                 "tool",
                 "decision",
-                "Answered by anna. This holds for the same question in this chat.\n\nblue",
+                "Answered by anna.\n\nblue",
             ),
         ]
         assert [one.decision for one in told] == [
             ApprovalDecision("denied", "key:laptop", "not on Fridays", push.id),
-            ApprovalDecision("allowed", "user:anna", "blue", asked.id, session=True),
+            ApprovalDecision("allowed", "user:anna", "blue", asked.id),
         ]
+
+
+async def test_what_is_denied_for_a_chat_is_denied_there_without_asking(layout):
+    engine = AskingEngine(PUSH)
+    async with running_services(layout) as services:
+        dispatcher, approvals, number = await start(services, engine)
+        (asked,) = await wait_for_questions(services, number)
+        await approvals.answer(
+            number, asked.id, allowed=False, session=True, note="never", by="user:anna"
+        )
+        await services.chats.wait_until_idle(number, 60)
+        await services.chats.append_prompt(number, "go on", "", ME)
+        await services.chats.wait_until_idle(number, 60)
+        assert engine.answers[1:] == [ApprovalAnswer(False, reason=f"{FOR_CHAT} never")]
+        told = [one for one in await services.history(number) if one.decision][-1]
+        assert told.text == f"Denied by anna.\n\n{FOR_CHAT} never\n\nshell: git push"
+        assert told.decision == ApprovalDecision("denied", "user:anna", f"{FOR_CHAT} never")
+        await dispatcher.stop(0)
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+async def test_a_withdrawn_decision_for_a_chat_is_asked_about_again(layout, allowed):
+    engine = AskingEngine(PUSH)
+    async with running_services(layout) as services:
+        dispatcher, approvals, number = await start(services, engine)
+        (asked,) = await wait_for_questions(services, number)
+        await approvals.answer(
+            number, asked.id, allowed=allowed, session=True, note="", by="user:anna"
+        )
+        await services.chats.wait_until_idle(number, 60)
+        (listed,) = approvals.list_standing((await services.chats.get(number)).agent)
+        assert (listed.id, listed.state) == (asked.id, "allowed" if allowed else "denied")
+        before = len(await services.history(number))
+        withdrawn = await approvals.withdraw(number, asked.id, "user:bert")
+        assert (withdrawn.state, withdrawn.answered_by) == ("withdrawn", "user:bert")
+        assert list_updates(services)[-1] == (asked.id, "withdrawn")
+        assert len(await services.history(number)) == before  # it still ends in the reply
+        with pytest.raises(NotFound, match="No decision"):
+            await approvals.withdraw(number, asked.id, "user:bert")
+        await dispatcher.stop(0)
+    async with running_services(layout) as services:  # as the disk has it
+        dispatcher = build_dispatcher(services, engine)
+        dispatcher.start(services.chats.list_summaries())
+        await services.chats.append_prompt(number, "go on", "", ME)
+        await wait_for_questions(services, number)
+        await dispatcher.stop(0)
+
+
+async def test_the_history_shows_what_is_withdrawn_while_a_turn_runs(layout):
+    """The agent may have relied on it a moment ago."""
+    pull = Question("shell", "shell", "git pull")
+    engine = AskingEngine(PUSH, pull)
+    async with running_services(layout) as services:
+        dispatcher, approvals, number = await start(services, engine)
+        first, second = await wait_for_questions(services, number, 2)
+        await approvals.answer(number, first.id, allowed=True, session=True, note="", by=ME)
+        with pytest.raises(NotFound, match="No decision"):  # it is not decided yet
+            await approvals.withdraw(number, second.id, ME)
+        await approvals.withdraw(number, first.id, "user:bert")
+        told = [one for one in await services.history(number) if one.decision][-1]
+        text = "Withdrawn by bert: the decision for the whole chat, so the agent asks again."
+        assert told.text == text
+        assert told.decision == ApprovalDecision("withdrawn", "user:bert", "", first.id)
+        await dispatcher.stop(0)
+
+
+async def test_withdrawing_a_decision_withdraws_an_older_one_about_the_same_question(layout):
+    """A rule had it asked again, and the answer was another: neither is to come back alone."""
+    engine = AskingEngine(PUSH)
+    policy = ApprovalPolicy("ask", (ApprovalRule("ask", subject="git push"),))
+    async with running_services(layout) as services:
+        dispatcher, approvals, number = await start(services, engine, policy=policy)
+        for allowed in (True, False):
+            (asked,) = await wait_for_questions(services, number)
+            await approvals.answer(number, asked.id, allowed=allowed, session=True, note="", by=ME)
+            await services.chats.wait_until_idle(number, 60)
+            if allowed:
+                await services.chats.append_prompt(number, "go on", "", ME)
+        agent = (await services.chats.get(number)).agent
+        assert [one.id for one in approvals.list_standing(agent)] == [asked.id]
+        await approvals.withdraw(number, asked.id, ME)
+        assert (await services.chats.get(number)).agent.standing == ()
+        await dispatcher.stop(0)
 
 
 async def test_what_is_allowed_for_a_chat_is_asked_about_in_another_workspace(layout):

@@ -64,6 +64,28 @@ def test_the_scope_cannot_be_got_around(house: Serving) -> None:
     assert_refused(house.client(own).post(question, {"decision": "allow"}))
 
 
+def test_what_was_decided_for_a_chat_is_listed_and_withdrawn_with_the_scope_alone(
+    house: Serving,
+) -> None:
+    """Without a denial that stands, the mode auto would allow what it denied."""
+    owner, silent = house.client(), house.client(house.new_key("ci", answers=False))
+    chat, question = ask_for_ls(owner)
+    owner.post(question, {"decision": "deny", "session": True, "note": "never"})
+    until(lambda: silent.get(f"/api/chat/{chat}")["state"] == "completed")
+    assert_refused(silent.delete(question))
+    (standing,) = silent.get(f"/api/chat/{chat}")["standingDecisions"]
+    assert (standing["subject"], standing["state"]) == ("ls", "denied")
+    assert (standing["session"], standing["note"]) == (True, "never")
+    silent.post(f"/api/remote/chats/{chat}/queue", {"prompt": "run ls"})
+    until(lambda: silent.get(f"/api/chat/{chat}")["chat"]["status"] == "completed")
+    assert silent.get(f"/api/chat/{chat}/approvals")["approvals"] == []
+    assert owner.delete(question)["state"] == "withdrawn"
+    assert silent.get(f"/api/chat/{chat}")["standingDecisions"] == []
+    assert owner.delete(question).status == 404
+    silent.post(f"/api/remote/chats/{chat}/queue", {"prompt": "run ls"})
+    until(lambda: silent.get(f"/api/chat/{chat}/approvals")["approvals"])
+
+
 def test_a_queue_held_for_a_budget_is_released_with_the_scope_alone(tmp_path: Path) -> None:
     with Serving(tmp_path, budget_per_chat=0) as house:
         silent = house.client(house.new_key("ci", answers=False))

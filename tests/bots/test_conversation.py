@@ -67,7 +67,7 @@ def make_question(number: int, kind: ApprovalKind = "shell", *choices: str) -> A
         ("/approve 9", AnswerApproval(CHAT, 9, True), None),
         ("/approve always", AnswerApproval(CHAT, 0, True, session=True), None),
         ("/deny", AnswerApproval(CHAT, 0, False), None),
-        ("/deny always", AnswerApproval(CHAT, 0, False), None),
+        ("/deny always", AnswerApproval(CHAT, 0, False, True), None),
         ("/approve x", None, None),
         ("/approve 9999999999999999", None, None),
         ("/answer the  red\none", AnswerInWords(CHAT, "the  red\none"), None),

@@ -201,14 +201,24 @@ def test_a_new_prompt_ends_the_hold_of_a_stopped_turn_and_no_other(kind, stays):
     assert bool(chat.agent.hold) is stays
 
 
-@pytest.mark.parametrize("state", ["denied", "expired", "withdrawn"])
-def test_only_what_was_allowed_is_granted_for_the_chat(state):
+@pytest.mark.parametrize("state", ["expired", "withdrawn"])
+def test_only_what_a_person_decided_stands_for_the_chat(state):
     agent = AgentState()
     allowed = Approval(1, "shell", "bash", "ls", AT, state="allowed", session=True)
-    other = replace(allowed, id=2, state=state)
-    for number, body in enumerate((ApprovalAnswered(allowed), ApprovalAnswered(other)), 1):
-        agent.apply(JournalEntry(number, number, AT, "me", body), 0)
-    assert agent.granted == (allowed,)
+    denied = replace(allowed, id=2, state="denied")
+    once = replace(allowed, id=3, session=False)
+    for number, one in enumerate((allowed, denied, once, replace(allowed, id=4, state=state)), 1):
+        agent.apply(JournalEntry(number, number, AT, "me", ApprovalAnswered(one)), 0)
+    assert agent.standing == (allowed, denied)
+
+
+def test_a_withdrawn_decision_no_longer_stands_for_the_chat():
+    agent = AgentState()
+    denied = Approval(1, "shell", "bash", "ls", AT, state="denied", session=True)
+    withdrawn = replace(denied, state="withdrawn", session=False)
+    for number, one in enumerate((denied, withdrawn), 1):
+        agent.apply(JournalEntry(number, number, AT, "me", ApprovalAnswered(one)), 0)
+    assert agent.standing == ()
 
 
 def test_limits_in_a_row_are_counted_until_a_turn_ends_otherwise():

@@ -86,6 +86,13 @@ def test_a_denial_reaches_the_agent_with_its_note(served, asking) -> None:
     assert "it-ran" not in out.replace("echo it-ran", "")
 
 
+def test_a_denial_for_the_chat_stands_there(served, asking) -> None:
+    words = ("approve", read_number(asking), "--deny", "--session", "--json")
+    denied = json.loads(_run_agentd(*words, home=served.home, key=served.key).stdout)
+    assert (denied["state"], denied["session"]) == ("denied", True)
+    asking.communicate(timeout=PATIENCE)
+
+
 def test_when_nothing_is_asked_it_says_so(served) -> None:
     assert _run_agentd("approve", home=served.home, key=served.key).stdout == "no open approvals\n"
 

@@ -264,6 +264,7 @@ _LIVE = "a live connection, which nothing outlasts"
 NOT_CALLED: dict[str, str] = {
     "POST /api/chat/{chatId}/stop": _TURN,
     "POST /api/chat/{chatId}/approvals/{approvalId}": _TURN,
+    "DELETE /api/chat/{chatId}/approvals/{approvalId}": _TURN,
     "POST /api/setup/try": _ASKS,
     "POST /api/setup/use": "it tries a program or supplier first, then sets as /api/settings/set",
     "POST /api/build/trigger/{name}": _JOB,

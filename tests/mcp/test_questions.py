@@ -62,7 +62,7 @@ def test_what_a_form_would_cut_off_is_not_asked_in_it() -> None:
         (ALLOW, Decision(True)),
         ({**ALLOW, "content": {"decision": "allow", "session": True}}, Decision(True, True)),
         ({**ALLOW, "content": {"decision": "deny", "note": " no "}}, Decision(False, note="no")),
-        ({**ALLOW, "content": {"decision": "deny", "session": True}}, Decision(False)),
+        ({**ALLOW, "content": {"decision": "deny", "session": True}}, Decision(False, True)),
         ({"action": "decline"}, Decision(False)),
         ({"action": "cancel"}, None),
         ({"action": "accept"}, None),

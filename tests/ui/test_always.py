@@ -104,6 +104,32 @@ def test_a_rule_is_shown_edited_stored_with_the_answer_and_removed_in_the_settin
         assert read_rules(file) == [RULE]
 
 
+@pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
+@pytest.mark.parametrize("decision", ["Allow", "Deny"])
+def test_an_answer_for_the_chat_is_not_asked_for_again_until_it_is_withdrawn_in_the_panel(
+    browser: Browser, site: Serving, talking: TalkingEngine, decision: str, size: tuple[int, int]
+) -> None:
+    """Row 19."""
+    answered = len(talking.answers)
+    with person(browser, site, size=size) as somebody:
+        pull = Question("shell", "run_command", "git pull --rebase")
+        page, card, prompt = open_question(somebody, site, talking, pull)
+        choose(page, card, f"{decision} this in this chat")
+        expect(card).to_have_count(0)
+        talking.say(prompt, pull, ReplyCompleted("pulled"))
+        expect(page.locator(".prose", has_text="pulled")).to_be_visible()
+        assert talking.answers[answered:] == [decision == "Allow"] * 2
+
+        page.goto(f"{page.url.partition('?')[0]}?panel=details")
+        decided = page.locator(".sect", has_text="Decided for this chat").get_by_role("listitem")
+        expect(decided).to_contain_text("Allowed" if decision == "Allow" else "Denied")
+        expect(decided).to_contain_text("git pull --rebase")
+        decided.get_by_role("button", name="Withdraw").click()
+        expect(decided).to_have_count(0)
+        chat = page.url.partition("?")[0].rpartition("/")[2]
+        assert site.client().get(f"/api/chat/{chat}")["standingDecisions"] == []
+
+
 @pytest.mark.parametrize(
     ("question", "rule"),
     [

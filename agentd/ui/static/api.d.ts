@@ -653,6 +653,7 @@ export type ChatAgentView = {
   turn: TurnStatusView | null;
   runningReply: RunningReplyView | null;
   approvals: ApprovalView[];
+  standingDecisions: ApprovalView[];
   settings: ChatSettingsView;
 };
 
@@ -3211,6 +3212,7 @@ export interface Answers {
   "GET /api/chat/approvals": ApprovalsView;
   "GET /api/chat/{chatId}": ChatAgentView;
   "GET /api/chat/{chatId}/approvals": ApprovalsView;
+  "DELETE /api/chat/{chatId}/approvals/{approvalId}": ApprovalView;
   "POST /api/chat/{chatId}/approvals/{approvalId}": ApprovalView;
   "GET /api/chat/{chatId}/messages": HistoryView;
   "GET /api/chat/{chatId}/search": FoundMessagesView;

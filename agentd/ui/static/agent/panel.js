@@ -1,9 +1,12 @@
 /** Beside a chat: what is changed, what it spent and how it is set, and an outline of its prompts. */
 
+import { remove } from "../core/api.js";
 import { el, icon } from "../core/el.js";
 import { computed, detached, effect, onEnd } from "../core/signals.js";
 import { usd } from "../core/money.js";
 import { fullTime } from "../core/time.js";
+import { toast, toastError } from "../parts/toast.js";
+import { decisionState, makerOf } from "../settings/frame.js";
 
 /** @typedef {import("./chat_data.js").ChatData} ChatData */
 
@@ -21,7 +24,7 @@ export function chatPanel(chat, which, show, insert) {
       TABS.map(([name = "", label]) => el("button", { "aria-current": name === which ? "true" : null, onclick: () => show(name) }, label)),
       el("span", { class: "grow" }),
       el("button", { class: "btn plain icon small", "aria-label": "Close the panel", onclick: () => show("none") }, icon("close"))),
-    which === "outline" ? outline(chat) : which === "changes" ? changes(chat, insert) : details(chat));
+    which === "outline" ? outline(chat) : which === "changes" ? changes(chat, insert) : [details(chat), decisions(chat)]);
 }
 
 /**
@@ -74,6 +77,30 @@ function details(chat) {
     return el("dl", { class: "kv" },
       rows.filter(([, value]) => value).flatMap(([name, value]) => [el("dt", null, name), el("dd", null, value)]));
   });
+}
+
+/**
+ * What a person allowed or denied for the whole chat.
+ * @param {ChatData} chat
+ */
+function decisions(chat) {
+  const known = computed(() => chat.work.value?.standingDecisions ?? []);
+  /** @param {import("../api.d.ts").ApprovalView} decided */
+  async function withdraw(decided) {
+    try {
+      await remove(`/api/chat/${decided.chatId}/approvals/${decided.id}`);
+      toast("Withdrawn: the agent asks again");
+    } catch (error) {
+      toastError(error, () => void withdraw(decided));
+    }
+  }
+  return () => known.value.length === 0 ? null : el("section", { class: "sect" }, el("h2", null, "Decided for this chat"),
+    el("ul", { class: "standing" }, known.value.map((decided) => el("li", null,
+      decisionState({ decision: decided.state === "allowed" ? "allowed" : "denied" }),
+      el("button", { class: "btn small", changes: "manager", "aria-label": `Withdraw the decision about ${decided.subject}`,
+        onclick: () => void withdraw(decided) }, "Withdraw"),
+      el("code", { class: "asis", dir: "auto" }, decided.subject),
+      el("span", { class: "by" }, `${decided.tool}, by ${makerOf(decided.answeredBy)}, ${fullTime(decided.answeredAt ?? "")}`)))));
 }
 
 /** @param {ChatData} chat */
