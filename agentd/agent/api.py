@@ -519,7 +519,7 @@ def _list_approval_routes(agent: AgentEndpoints) -> tuple[Route, ...]:
             RouteGroup.EXTENDED,
             agent.withdraw_decision,
             "Withdraw what was allowed or denied for the whole chat (its standingDecisions): the"
-            " same question is asked again. An API key needs the scope answers.",
+            " settings, or a person, decide again. An API key needs the scope answers.",
             operation_id="withdraw_decision",
             needs_answers=True,
             response_type=ApprovalView,

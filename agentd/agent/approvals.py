@@ -192,7 +192,7 @@ class ApprovalService:
         return sorted(latest.values(), key=lambda one: (one.answered_at, one.id), reverse=True)
 
     async def withdraw(self, chat_id: int, number: int, by: str) -> Approval:
-        """Withdraw a decision for the whole chat, so that the question is asked again.
+        """Withdraw a decision for the whole chat: the settings, or a person, decide again.
 
         Raises ``NotFound`` if nothing that was asked under this number holds.
         """

@@ -99,7 +99,7 @@ def _render_outcome(decided: ApprovalDecision, who: str, kind: ApprovalKind) -> 
         case "withdrawn" if decided.by == "agent":
             return "Withdrawn: no answer is needed any more."
         case "withdrawn":
-            return f"Withdrawn by {who}: the decision for the whole chat, so the agent asks again."
+            return f"Withdrawn by {who}: it no longer holds for the whole chat."
         case _ if decided.by == "rule":
             return "Denied by the settings."
         case "allowed":

@@ -229,7 +229,7 @@ async def test_the_history_shows_what_is_withdrawn_while_a_turn_runs(layout):
             await approvals.withdraw(number, second.id, ME)
         await approvals.withdraw(number, first.id, "user:bert")
         told = [one for one in await services.history(number) if one.decision][-1]
-        text = "Withdrawn by bert: the decision for the whole chat, so the agent asks again."
+        text = "Withdrawn by bert: it no longer holds for the whole chat."
         assert told.text == text
         assert told.decision == ApprovalDecision("withdrawn", "user:bert", "", first.id)
         await dispatcher.stop(0)

@@ -89,7 +89,7 @@ function decisions(chat) {
   async function withdraw(decided) {
     try {
       await remove(`/api/chat/${decided.chatId}/approvals/${decided.id}`);
-      toast("Withdrawn: the agent asks again");
+      toast("Withdrawn: it no longer holds for this chat");
     } catch (error) {
       toastError(error, () => void withdraw(decided));
     }
