@@ -40,7 +40,9 @@ MOST_BUTTONS = 24
 _MARK = re.compile(r"\[\[([^\[\]\n]+)\]\]")
 _COMMAND = re.compile(r"/([A-Za-z_]{1,32})(?P<bot>@\w+)?(?:\s+(?P<rest>.*))?", re.DOTALL)
 _NUMBER = re.compile(r"[1-9][0-9]{0,15}")
-_QUESTION = re.compile(r"a:([1-9][0-9]{0,15}):([1-9][0-9]{0,15}):(allow|always|deny|[0-9]{1,2})")
+_QUESTION = re.compile(
+    r"a:([1-9][0-9]{0,15}):([1-9][0-9]{0,15}):(allow|always|deny|never|[0-9]{1,2})"
+)
 
 
 class SendText(Struct, frozen=True):
@@ -270,7 +272,8 @@ def _parse_press(data: str, state: BotState) -> Instruction:
             return SendText(TOO_OLD)
         if answer.isdecimal():
             return ChooseAnswer(chat, number, int(answer))
-        return AnswerApproval(chat, number, allowed=answer != "deny", session=answer == "always")
+        allowed, session = answer in ("allow", "always"), answer in ("always", "never")
+        return AnswerApproval(chat, number, allowed=allowed, session=session)
     kind, _, digits = data.partition(":")
     button = state.buttons.get(int(digits)) if kind == "b" and _NUMBER.fullmatch(digits) else None
     return SendPrompt(button.chat, button.prompt) if button else SendText(TOO_OLD)
@@ -330,5 +333,8 @@ def build_approval_keyboard(chat: int, asked: Approval) -> Keyboard:
         )
         return (*offered, (KeyboardButton("No answer", f"{begin}deny"),))
     decide = (KeyboardButton("Allow", f"{begin}allow"), KeyboardButton("Deny", f"{begin}deny"))
-    always = (KeyboardButton("Allow all like it", f"{begin}always"),)
-    return (decide,) if asked.kind == "budget" else (decide, always)
+    for_chat = (
+        KeyboardButton("Allow in this chat", f"{begin}always"),
+        KeyboardButton("Deny in this chat", f"{begin}never"),
+    )
+    return (decide,) if asked.kind == "budget" else (decide, for_chat)

@@ -154,7 +154,7 @@ def test_questions_of_chats_of_others_are_not_answered() -> None:
 @pytest.mark.parametrize(
     ("asked", "labels"),
     [
-        (make_question(3), ["Allow", "Deny", "Allow all like it"]),
+        (make_question(3), ["Allow", "Deny", "Allow in this chat", "Deny in this chat"]),
         (make_question(3, "budget"), ["Allow", "Deny"]),
         (make_question(3, "question"), ["No answer"]),
         (
@@ -178,8 +178,8 @@ def test_each_kind_of_question_has_the_answers_that_it_takes(
             AnswerApproval(CHAT, 3, False),
         ]
     else:
-        assert [one.allowed for one in pressed if isinstance(one, AnswerApproval)] == [
-            label != "Deny" for label in labels
+        assert pressed == [
+            AnswerApproval(CHAT, 3, "Allow" in label, "in this chat" in label) for label in labels
         ]
 
 
