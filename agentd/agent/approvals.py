@@ -205,6 +205,7 @@ class ApprovalService:
                 "It was withdrawn, made for one time, or made in another workspace.",
             )
         at, key = self._clock.now(), make_question_key(found)
+        # The oldest first, so that none holds again because the one after it is gone already.
         for same in (one for one in standing if make_question_key(one) == key):
             withdrawn = replace(
                 same, state="withdrawn", session=False, answered_by=by, answered_at=at
