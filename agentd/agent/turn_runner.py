@@ -37,7 +37,7 @@ from agentd.agent.turn import (
     StreamThinking,
     TurnMachine,
 )
-from agentd.chats.approval import LimitWait
+from agentd.chats.approval import QueueWait
 from agentd.chats.events import MessageDelta, ThinkingDeltaEvent
 from agentd.chats.repository import AGENT
 from agentd.chats.turns import TurnRecorder, TurnUsage
@@ -267,7 +267,7 @@ class TurnRunner:
             case SaveEngineState(engine_state=memory):
                 return self._turns.save_memory(self._chat_id, self.status.engine, memory)
             case DeferTurn(reason=reason):
-                wait = LimitWait(self._compute_retry_time(instruction), reason)
+                wait = QueueWait(self._compute_retry_time(instruction), reason)
                 return self._turns.defer_turn(self._chat_id, wait, _to_booking(instruction))
             case EndTurn(outcome=outcome, reason=reason):
                 by = self.stopped_by if outcome == "stopped" else AGENT

@@ -8,7 +8,7 @@ from typing import Literal
 
 from msgspec import Struct, structs
 
-from agentd.chats.approval import Approval, ApprovalMode, Hold, LimitWait
+from agentd.chats.approval import Approval, ApprovalMode, Hold, QueueWait
 from agentd.chats.model import ZERO_COST, Prompt
 from agentd.chats.records import (
     ApprovalAnswered,
@@ -56,9 +56,11 @@ class AgentState(Struct):
     """The outcome of the last turn; None before the first."""
     ended_at: Timestamp = ""
     hold: Hold | None = None
-    wait: LimitWait | None = None
+    wait: QueueWait | None = None
     deferrals: int = 0
     """The number of consecutive turns, up to the last one, that were deferred."""
+    failures: int = 0
+    """The number of consecutive turns, up to the last one, that failed."""
     asked: tuple[Approval, ...] = ()
     """The open questions."""
     standing: tuple[Approval, ...] = ()
@@ -83,15 +85,17 @@ class AgentState(Struct):
         """
         self._apply_memory(entry.body)
         match entry.body:
-            case TurnEnded(outcome=outcome, cost=cost, hold=hold):
+            case TurnEnded(outcome=outcome, cost=cost, hold=hold, wait=wait):
                 self._finish_turn(entry.at, outcome, latest_message)
                 self.deferrals = 0
-                self.hold = hold or self.hold
+                self.failures = self.failures + 1 if outcome == "failed" else 0
+                self.hold, self.wait = hold or self.hold, wait
                 self.add_cost(entry.at, cost)
             case TurnDeferred(wait=wait, cost=cost):
                 self._finish_turn(entry.at, self.outcome, latest_message)
                 self.wait = wait
                 self.deferrals += 1
+                self.failures = 0
                 self.add_cost(entry.at, cost)
             case ToolUseStarted() | MessageAdded():
                 self._apply_tool_use(entry.body)
@@ -102,6 +106,8 @@ class AgentState(Struct):
             case QueueAppended():
                 if self.hold and self.hold.kind == "stopped":
                     self.hold = None
+                if self.failures:  # it does not wait for a limit: who sends a prompt wants it tried
+                    self.wait = None
             case QueueHeld(hold=hold, asked=asked):
                 self.hold = hold
                 self.asked += (asked,) if asked else ()

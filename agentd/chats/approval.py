@@ -121,8 +121,8 @@ class Hold(Struct, frozen=True):
     at: Timestamp
 
 
-class LimitWait(Struct, frozen=True):
-    """The supplier's limit is reached: the queue continues at ``until``."""
+class QueueWait(Struct, frozen=True):
+    """The queue continues at ``until``: a supplier's limit is reached, or several turns failed."""
 
     until: Timestamp
     reason: str

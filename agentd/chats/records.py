@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from agentd.chats.approval import Approval, ApprovalMode, Hold, LimitWait
+from agentd.chats.approval import Approval, ApprovalMode, Hold, QueueWait
 from agentd.chats.model import NO_TOKENS, ZERO_COST, Message, Prompt, Tokens
 from agentd.chats.worktree import Worktree
 from agentd.core.clock import Timestamp
@@ -202,7 +202,7 @@ class TurnDeferred(Struct, frozen=True, tag="turn.deferred", omit_defaults=True)
     ``tokens`` and ``cost`` are what no message of the turn carries.
     """
 
-    wait: LimitWait
+    wait: QueueWait
     tokens: Tokens = NO_TOKENS
     cost: Decimal = ZERO_COST
     memory: str = ""
@@ -221,6 +221,8 @@ class TurnEnded(Struct, frozen=True, tag="turn.ended", omit_defaults=True):
     cost: Decimal = ZERO_COST
     hold: Hold | None = None
     """The queue is held from now on."""
+    wait: QueueWait | None = None
+    """The queue waits: it was not the first turn in a row that failed."""
     memory: str = ""
     """The same as in ``MessageAdded``."""
 

@@ -6,6 +6,7 @@ Each step is one record, so a crash leaves none of them half done.
 import asyncio
 import logging
 from collections.abc import Callable
+from datetime import timedelta
 from decimal import Decimal
 from typing import TypeAlias
 
@@ -17,7 +18,7 @@ from agentd.chats.approval import (
     Approval,
     ApprovalDecision,
     Hold,
-    LimitWait,
+    QueueWait,
     render_decision,
 )
 from agentd.chats.model import NO_TOKENS, ZERO_COST, Message, Prompt, Role, Tokens, ToolReport
@@ -37,7 +38,7 @@ from agentd.chats.records import (
 )
 from agentd.chats.repository import AGENT, ChatRepository
 from agentd.chats.state import Chat, ChatSummary
-from agentd.core.clock import Timestamp
+from agentd.core.clock import Timestamp, format_iso, parse_iso
 from agentd.core.errors import Unavailable
 
 log = logging.getLogger(__name__)
@@ -47,6 +48,10 @@ INTERRUPTED = (
     " itself, since part of it may have been done; send it once more if you want it repeated."
 )
 STOPPED = "The turn was stopped by a person."
+FIRST_FAILURE_SECONDS = 60.0
+"""Wait of a queue after a second failed turn in a row; each further one doubles it ..."""
+LONGEST_FAILURE_SECONDS = 15 * 60.0
+"""... up to this."""
 RETRYING = "agentd ended while this prompt was being carried out; it is sent again."
 
 CUT_OFF = "Interrupted."
@@ -96,7 +101,7 @@ class TurnRecorder:
                 await self.withdraw_questions(chat.id)
                 if again:
                     at_once = min(chat.updated_at, self._chats.clock.now())
-                    await self.defer_turn(chat.id, LimitWait(at_once, RETRYING))
+                    await self.defer_turn(chat.id, QueueWait(at_once, RETRYING))
                 else:
                     await self.end_turn(chat.id, "interrupted", INTERRUPTED)
             except Unavailable as error:
@@ -248,7 +253,7 @@ class TurnRecorder:
         await self._chats.record(chat, by, QueueReleased(allowance))
 
     async def defer_turn(
-        self, chat_id: int, wait: LimitWait, usage: TurnUsage = NO_TURN_USAGE
+        self, chat_id: int, wait: QueueWait, usage: TurnUsage = NO_TURN_USAGE
     ) -> None:
         """End the running turn at a limit; its prompt waits as the first of the queue."""
         chat = await self._chats.open(chat_id)
@@ -268,7 +273,7 @@ class TurnRecorder:
         """End the running turn; a ``reason`` becomes an error message in the history.
 
         When it was ``stopped``, the history says so, and the queue is held: the person
-        wanted quiet.
+        wanted quiet. When it ``failed`` and so did the one before, the queue waits for a while.
         """
         chat = await self._chats.open(chat_id)
         if chat.agent.turn is None:
@@ -280,8 +285,11 @@ class TurnRecorder:
             hold = Hold("stopped", STOPPED, by, at)
             number = self._chats.sequences.next("message")
             message = Message(number, "tool", STOPPED, at, tool="stop")
+        wait = None
+        if outcome == "failed" and chat.agent.failures and chat.queue:
+            wait = plan_next_try(chat.agent.failures + 1, self._chats.clock.now())
         tokens, cost, memory = usage.tokens, usage.cost, usage.memory
-        ended = TurnEnded(outcome, message, tokens, cost, hold, memory)
+        ended = TurnEnded(outcome, message, tokens, cost, hold, wait, memory)
         await self._chats.record(chat, by, ended, at)
 
     def _make_decision(self, decided: ApprovalDecision, shown: str, at: Timestamp) -> Message:
@@ -295,6 +303,16 @@ class TurnRecorder:
         number = self._chats.sequences.next("message")
         message = Message(number, "tool", shown, at, tool="approval")
         return replace(approval, id=number, at=at), message
+
+
+def plan_next_try(failures: int, now: Timestamp) -> QueueWait:
+    """Return how long a queue waits after so many failed turns in a row, two or more.
+
+    Without it, a supplier that cannot be reached for a minute fails all prompts of a long queue.
+    """
+    seconds = min(FIRST_FAILURE_SECONDS * 2.0 ** min(failures - 2, 8), LONGEST_FAILURE_SECONDS)
+    until = format_iso(parse_iso(now) + timedelta(seconds=seconds))
+    return QueueWait(until, f"the last {failures} turns failed, so the next prompt is tried later")
 
 
 def format_tool_message(given: str, outcome: str) -> str:

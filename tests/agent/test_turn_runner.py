@@ -15,6 +15,7 @@ from agentd.agent.engine import (
     ReplyDelta,
     ToolStarted,
     ToolUsed,
+    TurnFailed,
     UsageReported,
 )
 from agentd.agent.planner import TurnPlanner
@@ -26,7 +27,7 @@ from agentd.chats.turns import INTERRUPTED, STOPPED, TurnRecorder
 from agentd.core.clock import format_iso, parse_iso
 from agentd.llm.price import Usage
 from tests.agent.test_dispatcher import ScriptedEngine, list_roles, make_scripted, working
-from tests.conftest import ME, TEST, running_services, until
+from tests.conftest import ME, TEST, Services, running_services, until
 
 pytestmark = pytest.mark.gen_test
 
@@ -287,6 +288,69 @@ async def test_a_limit_is_waited_for_no_longer_where_the_clock_is_set_back(layou
         assert not dispatcher._tasks
         services.clock.move(10 + turn_runner.SPREAD_SECONDS + 1)
         await until(lambda: services.chats.get_summary(number).outcome == "completed")
+
+
+async def queue_prompts(services: Services, *prompts: str) -> int:
+    """Create a chat with these prompts in its queue, which is released then."""
+    number = (await services.chats.create(NewChat(), ME)).id
+    await services.chats.hold_queue(number, "not yet", ME)
+    for prompt in prompts:
+        await services.chats.append_prompt(number, prompt, "", ME)
+    await services.chats.release_queue(number, ME)
+    return number
+
+
+async def test_a_queue_waits_longer_after_each_failed_turn_but_the_first_in_a_row(layout):
+    """A supplier that is away for a while does not fail all prompts of a night."""
+    waits = [60, 120, 240, 480, 900, 900]
+    engine = make_scripted(TurnFailed("The supplier cannot be reached."))
+    async with working(layout, engine) as (services, dispatcher):
+        number = await queue_prompts(services, *"abcdefgh")
+        for tries, wait in enumerate(waits, 2):
+            await until(lambda now=tries: len(engine.given) == now)
+            await until(lambda: not dispatcher._tasks)
+            seen = (await services.chats.get(number)).agent.wait
+            assert seen.reason.startswith(f"the last {tries} turns failed")
+            left = parse_iso(seen.until) - parse_iso(services.clock.now())
+            assert 0 <= wait - left.total_seconds() < 1
+            assert services.chats.get_summary(number).status == "queued"
+            services.clock.move(wait)
+            dispatcher._waiting.check()
+        await until(lambda: len(engine.given) == 8)
+        await services.chats.wait_until_idle(number, 60)
+        assert engine.prompts == list("abcdefgh")
+        assert (await services.chats.get(number)).agent.wait is None  # nothing is left to wait
+
+
+async def test_a_turn_that_does_not_fail_ends_a_row_of_failures(layout):
+    outcomes = iter((TurnFailed("no"), ReplyCompleted("done"), TurnFailed("no"), TurnFailed("no")))
+
+    async def play_script(_):
+        yield next(outcomes)
+
+    engine = ScriptedEngine(play_script)
+    async with working(layout, engine) as (services, dispatcher):
+        number = await queue_prompts(services, *"abcde")
+        await until(lambda: services.chats.get_summary(number).waits_until)
+        assert engine.prompts == list("abcd")
+        assert (await services.chats.get(number)).agent.failures == 2
+        await until(lambda: not dispatcher._tasks)
+    async with running_services(layout) as services:  # a restart knows it, too
+        agent = (await services.chats.get(number)).agent
+        assert (agent.failures, bool(agent.wait)) == (2, True)
+
+
+@pytest.mark.parametrize("action", ["append", "release"])
+async def test_who_sends_a_prompt_or_releases_the_queue_does_not_wait_for_failures(layout, action):
+    engine = make_scripted(TurnFailed("The supplier cannot be reached."))
+    async with working(layout, engine) as (services, _):
+        number = await queue_prompts(services, *"abc")
+        await until(lambda: services.chats.get_summary(number).waits_until)
+        if action == "append":
+            await services.chats.append_prompt(number, "again", "", ME)
+        else:
+            await services.chats.release_queue(number, ME)
+        await until(lambda: engine.prompts == list("abc"))
 
 
 async def test_a_prompt_that_waits_for_a_limit_can_be_rewritten_removed_and_released(layout):

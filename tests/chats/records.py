@@ -4,7 +4,7 @@ from decimal import Decimal
 
 from hypothesis import strategies as st
 
-from agentd.chats.approval import LimitWait
+from agentd.chats.approval import QueueWait
 from agentd.chats.model import Message, Prompt, Tokens
 from agentd.chats.queue import find_next
 from agentd.chats.records import (
@@ -88,7 +88,7 @@ def _change(
             outcome = Message(number, "tool", text, at, tool=use.name)
             choices += [MessageAdded(outcome, use.number)] * 2
         choices += [TurnEnded("failed", Message(number, "error", text, at)), TurnEnded("completed")]
-        choices += [TurnDeferred(LimitWait(at, text), cost=cost)]
+        choices += [TurnDeferred(QueueWait(at, text), cost=cost)]
     elif up := find_next(chat.queue, now):
         said_again = None if up.message else make_user_message(number, up.text, at)
         choices += [TurnStarted(up.id, said_again, "test")] * 3

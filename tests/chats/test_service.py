@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agentd.chats.approval import LimitWait
+from agentd.chats.approval import QueueWait
 from agentd.chats.events import ChatUpdate, MessageUpdate, QueueUpdate
 from agentd.chats.model import Tokens
 from agentd.chats.queue import QueueItem
@@ -80,7 +80,7 @@ async def test_what_is_kept_with_a_booking_is_in_one_record_with_it(layout, book
                 await services.turns.add_message(number, "assistant", "yes", usage=booking)
             case "defer":
                 await services.turns.defer_turn(
-                    number, LimitWait("2026-01-01T00:00:00.000Z", "limit"), booking
+                    number, QueueWait("2026-01-01T00:00:00.000Z", "limit"), booking
                 )
             case "end":
                 await services.turns.end_turn(number, "completed", usage=booking)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from agentd.chats.agent_state import AgentState
-from agentd.chats.approval import Approval, Hold, LimitWait
+from agentd.chats.approval import Approval, Hold, QueueWait
 from agentd.chats.model import Message, Prompt
 from agentd.chats.records import (
     ApprovalAnswered,
@@ -180,7 +180,7 @@ def test_a_prompt_is_tried_again_only_by_the_engine_that_had_it(engine, again):
     bodies = [
         ChatCreated("t", prompt=Prompt(1, "a", AT)),
         TurnStarted(1, make_user_message(1, "a"), "test"),
-        TurnDeferred(LimitWait(AT, "a limit")),
+        TurnDeferred(QueueWait(AT, "a limit")),
         TurnStarted(1, None, engine),
     ]
     for number, body in enumerate(bodies, 1):
@@ -223,7 +223,7 @@ def test_a_withdrawn_decision_no_longer_stands_for_the_chat():
 
 def test_limits_in_a_row_are_counted_until_a_turn_ends_otherwise():
     agent = AgentState()
-    limit, counted = TurnDeferred(LimitWait(AT, "a limit")), []
+    limit, counted = TurnDeferred(QueueWait(AT, "a limit")), []
     for number, body in enumerate((limit, limit, TurnEnded("completed"), limit), 1):
         agent.apply(JournalEntry(number, number, AT, "me", body), 0)
         counted.append(agent.deferrals)

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 
-from agentd.chats.agent_state import LimitWait
+from agentd.chats.agent_state import QueueWait
 from agentd.chats.commands import ChatCommands
 from agentd.chats.queue import QueueItem
 from agentd.chats.repository import ChatRepository
@@ -215,7 +215,7 @@ class QueueMachine:
         assert taken.agent.turn.given.id == first.id, f"{taken.agent.turn.given} was not its turn"
         others = tuple(row for row in self.model.rows if row is not first)
         if again:
-            await self.services.turns.defer_turn(CHAT, LimitWait("2026-01-01T00:00:00.000Z", "x"))
+            await self.services.turns.defer_turn(CHAT, QueueWait("2026-01-01T00:00:00.000Z", "x"))
             self.model.change((first, *others))
             return
         await self.services.turns.end_turn(CHAT, "completed")

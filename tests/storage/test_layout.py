@@ -15,7 +15,7 @@ from agentd.auth.key_store import KeysYml, LastUsedJson, NamedKey
 from agentd.auth.revoked_keys import RevokedJson, RevokedKey
 from agentd.auth.roles import LoginSession
 from agentd.auth.session_store import SessionsJson
-from agentd.chats.approval import Approval, ApprovalKind, ApprovalState, Hold, LimitWait
+from agentd.chats.approval import Approval, ApprovalKind, ApprovalState, Hold, QueueWait
 from agentd.chats.index import ChatIndex
 from agentd.chats.model import Message, Prompt, Role
 from agentd.chats.records import JournalEntry, Outcome, RecordBody
@@ -83,7 +83,7 @@ def test_every_record_is_named_with_every_field(record):
 @pytest.mark.parametrize(
     "kind",
     [
-        JournalEntry, Prompt, Message, Hold, LimitWait, Approval, IdempotencyKey, FormatFile,
+        JournalEntry, Prompt, Message, Hold, QueueWait, Approval, IdempotencyKey, FormatFile,
         DaemonInfo, HighWaterMarks, ChatIndex, IndexLine,
         NamedKey, KeysYml, RevokedJson, RevokedKey, LastUsedJson, BuildJson, BuildStatus,
         Problem, DeploymentJson, DeploymentStatus, Process, AutofixJson, AutofixStatus,

@@ -5,7 +5,7 @@ from decimal import Decimal
 from hypothesis import given, settings
 
 from agentd.chats.analytics.daily_totals import ChatDailyTotals, DayRow, UsageAccount, UsageTotals
-from agentd.chats.approval import Approval, Hold, LimitWait
+from agentd.chats.approval import Approval, Hold, QueueWait
 from agentd.chats.model import Message, Prompt, Role, Tokens
 from agentd.chats.records import (
     ApprovalAsked,
@@ -158,7 +158,7 @@ def test_a_turn_that_a_limit_ended_is_deferred_and_its_prompt_keeps_its_author()
     chat = RecordedChat()
     chat.ask(1, "key:a")
     chat.begin(1)
-    chat.tell(TurnDeferred(LimitWait("", "limit"), Tokens(1, 1), Decimal("0.5")))
+    chat.tell(TurnDeferred(QueueWait("", "limit"), Tokens(1, 1), Decimal("0.5")))
     chat.tell(TurnStarted(1, None, "native", "m"), by="agent")
     chat.tell(TurnEnded("completed"))
     assert chat.only.account.by == "key:a"
