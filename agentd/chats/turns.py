@@ -312,7 +312,7 @@ def plan_next_try(failures: int, now: Timestamp) -> QueueWait:
     """
     seconds = min(FIRST_FAILURE_SECONDS * 2.0 ** min(failures - 2, 8), LONGEST_FAILURE_SECONDS)
     until = format_iso(parse_iso(now) + timedelta(seconds=seconds))
-    return QueueWait(until, f"the last {failures} turns failed, so the next prompt is tried later")
+    return QueueWait(until, f"the last {failures} turns failed")
 
 
 def format_tool_message(given: str, outcome: str) -> str:
