@@ -88,6 +88,7 @@ def _change(
             outcome = Message(number, "tool", text, at, tool=use.name)
             choices += [MessageAdded(outcome, use.number)] * 2
         choices += [TurnEnded("failed", Message(number, "error", text, at)), TurnEnded("completed")]
+        choices += [TurnEnded("failed", wait=QueueWait(at, text))]
         choices += [TurnDeferred(QueueWait(at, text), cost=cost)]
     elif up := find_next(chat.queue, now):
         said_again = None if up.message else make_user_message(number, up.text, at)
