@@ -140,6 +140,11 @@ class OverLimit(LimitReached):
         scope = "" if self.holder.scope == "key" else f"{self.holder.scope}_"
         return f"limit_{scope}{self.status.name}"
 
+    @property
+    def resets(self) -> Timestamp | None:
+        """When there is room again; None: never, or as soon as calls under way have ended."""
+        return self.status.resets if self.retry_after > SOON_SECONDS else None
+
 
 class WindowCalendar:
     """The windows of a time zone, worked out once a day for all keys."""

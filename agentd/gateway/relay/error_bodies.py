@@ -64,7 +64,7 @@ class DialectErrorRenderer:
             error = AgentdError("Unexpected server error")
         no = from_error(error)
         status, body = error_bodies.render_error(
-            self._dialect, no.kind, scrub(no.message), request_id, no.facts
+            self._dialect, no.kind, scrub(no.message), request_id, no.facts, no.resets_at
         )
         headers = build_id_headers(self._dialect, request_id)
         if no.retry_after is not None:

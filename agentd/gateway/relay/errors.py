@@ -3,6 +3,7 @@
 import logging
 from math import ceil
 
+from agentd.core.clock import parse_iso
 from agentd.core.errors import (
     AgentdError,
     AllChannelsCoolingDown,
@@ -57,7 +58,7 @@ def from_error(error: AgentdError) -> GatewayError:
     end = "" if error.message.endswith((".", "?", "!")) or not error.details else "."
     text = f"{error.message}{end} {error.details}".strip()
     wait = error.retry_after if isinstance(error, LimitReached | AllChannelsCoolingDown) else None
-    name = ""
+    name, resets_at = "", None
     if isinstance(error, AllChannelsCoolingDown) and error.rate_limited:
         kind = "rate_limit"
     if isinstance(error, OverLimit):
@@ -65,8 +66,9 @@ def from_error(error: AgentdError) -> GatewayError:
         kind = (
             "limit" if error.limit_name in _SPEND_LIMITS else "rate_limit"
         )  # clients wait and retry
+        resets_at = ceil(parse_iso(error.resets).timestamp()) if error.resets else None
     facts = error.facts if isinstance(error, UnsupportedRequest) else None
-    return GatewayError(kind, text, retry_after=wait, code=name, facts=facts)
+    return GatewayError(kind, text, retry_after=wait, resets_at=resets_at, code=name, facts=facts)
 
 
 def make_no_response_error(

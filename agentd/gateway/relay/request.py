@@ -93,6 +93,7 @@ class GatewayError(AgentdError):
     """An error of the gateway or of a supplier, to be rendered in the caller's dialect.
 
     ``by_gateway``: no supplier was asked. ``retry_after``: suggested wait in seconds.
+    ``resets_at``: when a spent limit resets, in seconds since 1970.
     """
 
     def __init__(
@@ -101,6 +102,7 @@ class GatewayError(AgentdError):
         message: str,
         *,
         retry_after: float | None = None,
+        resets_at: int | None = None,
         code: str = "",
         by_gateway: bool = True,
         facts: Mapping[str, object] | None = None,
@@ -108,6 +110,7 @@ class GatewayError(AgentdError):
         super().__init__(message)
         self.kind = kind
         self.retry_after = retry_after
+        self.resets_at = resets_at
         self.code = code or kind
         """The error in the ledger: the code, or the kind if there is none."""
         self.by_gateway = by_gateway

@@ -142,6 +142,9 @@ DESCRIPTIONS: Mapping[GatewayErrorKind, str] = {
 
 _NO_FACTS: Mapping[str, object] = {}
 
+_RESETTING_LIMIT = "usage_limit_reached"
+"""The type of a spent limit that resets: Codex shows when, instead of a hint at one's billing."""
+
 
 def get_error_status(dialect: ChannelDialect, kind: GatewayErrorKind) -> tuple[int, str]:
     """Return the status of a kind, and the word in the body that identifies it best."""
@@ -162,7 +165,11 @@ def build_error_schema(dialect: ChannelDialect) -> dict[str, object]:
             )
         case _:
             named = {field: {"type": ["string", "null"]} for field in ("param", "code")}
-            return _make_object_schema(error=_make_object_schema(message=text, type=text, **named))
+            known = {"message": text, "type": text, **named}
+            error = _make_object_schema(**known)
+            if dialect == "openai-responses":  # only spent limits have it
+                error["properties"] = {**known, "resets_at": {"type": "integer"}}
+            return _make_object_schema(error=error)
 
 
 def _make_object_schema(**properties: object) -> dict[str, object]:
@@ -175,11 +182,13 @@ def render_error(
     message: str,
     request_id: str,
     facts: Mapping[str, object] = _NO_FACTS,
+    resets_at: int | None = None,
 ) -> tuple[int, bytes]:
     """Return status and body of an error; see ``CallerDialect.render_error``.
 
     ``facts`` are fields that clients react to: the ``details`` of Anthropic's errors, ``param`` and
-    ``code`` of OpenAI's; Gemini's errors have no place for them.
+    ``code`` of OpenAI's; Gemini's errors have no place for them. ``resets_at`` is when a spent
+    limit resets, in seconds since 1970, for clients of the Responses API.
     """
     form = _TABLES[dialect][kind]
     body = _build_body(dialect, kind, form, message, request_id)
@@ -187,6 +196,9 @@ def render_error(
         body["error"] = {"type": form.type, "message": message, "details": facts}
     elif facts and dialect != "gemini":
         body["error"] = {"message": message, "type": form.type, **facts}
+    elif kind == "limit" and resets_at is not None and dialect == "openai-responses":
+        spent = {"type": _RESETTING_LIMIT, "param": None, "code": form.code}
+        body["error"] = {"message": message, **spent, "resets_at": resets_at}
     return form.status, encode(body)
 
 

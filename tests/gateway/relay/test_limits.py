@@ -132,6 +132,23 @@ def test_the_refusal_shows_the_limit_what_is_used_and_when_to_come_back(
     else:
         resets = datetime.fromisoformat(said.partition("It resets at ")[2].rstrip("."))
         assert (resets - parse_iso(NOON)).total_seconds() == wait
+    if dialect == "openai-responses":
+        known = reply.error().get("resets_at"), reply.error()["type"], reply.error()["code"]
+        spent = "insufficient_quota"
+        if window == "total":
+            assert known == (None, spent, spent)
+        else:
+            assert known == (resets.timestamp(), "usage_limit_reached", spent)
+
+
+def test_a_limit_that_only_calls_under_way_fill_is_not_told_as_one_that_resets(
+    gateway: RunningGateway,
+) -> None:
+    caller = gateway.add_caller(limits={"day": "0.02"})
+    reply = call_together(gateway, caller, "openai-responses", 10)
+    refused = [one.error() for one in reply if one.status == 429]
+    assert refused
+    assert {one["type"] for one in refused} == {"insufficient_quota"}
 
 
 @every_dialect

@@ -55,6 +55,20 @@ def test_openai_has_the_words_that_its_clients_know(kind):
         assert 400 <= status < 600
 
 
+def test_a_spent_limit_that_resets_is_one_that_codex_knows_and_stays_the_same_for_others():
+    """Codex tells when it resets by the type and the time; other clients act upon the code."""
+    for dialect in DIALECTS:
+        status, body = render_error(dialect, "limit", "Because", "req-1", resets_at=1_900_000_000)
+        usual = render(dialect, "limit")
+        changed = {"type": "usage_limit_reached", "resets_at": 1_900_000_000}
+        if dialect == "openai-responses":
+            usual[1]["error"] |= changed
+        assert (status, json.loads(body)) == usual
+        assert parse_error_response(status, {}, body).kind in ("quota", "rate_limit")
+    other = render_error("openai-responses", "rate_limit", "Because", "req-1", resets_at=1)
+    assert other == render_error("openai-responses", "rate_limit", "Because", "req-1")
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_anthropic_has_a_status_for_each_type(kind):
     status, body = render("anthropic", kind)
