@@ -2,20 +2,22 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, Self
+from typing import Any, Self, TypeVar
+
+_Result = TypeVar("_Result")
 
 
 class BackgroundTasks:
     """Tasks that run by themselves. The event loop alone does not keep a task from being freed."""
 
     def __init__(self) -> None:
-        self._running: set[asyncio.Task[None]] = set()
+        self._running: set[asyncio.Task[Any]] = set()
 
     def __len__(self) -> int:
         """Return the number of running tasks."""
         return len(self._running)
 
-    def start(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+    def start(self, work: Coroutine[Any, Any, _Result]) -> "asyncio.Task[_Result]":
         """Run a coroutine to its end, even if the caller is cancelled."""
         task = asyncio.get_running_loop().create_task(work)
         self._running.add(task)

@@ -82,6 +82,8 @@ class McpConnection:
         self.on_closed: Callable[[], None] = lambda: None
         """Called when it can no longer be used although nobody has ended it."""
         self.tools: tuple[RemoteTool, ...] = ()
+        self.has_more_tools = False
+        """True if it lists more than are taken."""
         self.prompts: tuple[ServerPrompt, ...] = ()
         self.has_resources = False
         self.instructions = ""
@@ -172,8 +174,9 @@ class McpConnection:
         await self._transport.close()
 
     async def _list_tools(self) -> None:
-        listed = await self._list("tools/list", "tools", MOST_TOOLS)
-        self.tools = _keep_first(tool for tool in map(read_tool, listed) if tool)
+        listed = await self._list("tools/list", "tools", MOST_TOOLS + 1)
+        self.has_more_tools = len(listed) > MOST_TOOLS
+        self.tools = _keep_first(tool for tool in map(read_tool, listed[:MOST_TOOLS]) if tool)
 
     async def _list_extras(self, method: str, member: str, most: int) -> list[JsonMap] | None:
         """Return a list without which the server can be used; None if it does not give it.

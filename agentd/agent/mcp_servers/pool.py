@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Iterable
 from functools import partial
 from itertools import count
+from typing import NamedTuple
 from weakref import WeakValueDictionary
 
 from msgspec import Struct
@@ -14,15 +15,26 @@ from agentd.agent.mcp_servers.messages import ServerPrompt
 from agentd.agent.mcp_servers.model import ReadyServer
 from agentd.agent.mcp_servers.states import ServerStates
 from agentd.agent.mcp_servers.stdio import StdioTransport
-from agentd.core.errors import AgentdError
+from agentd.core.errors import AgentdError, Unavailable
 from agentd.core.tasks import BackgroundTasks
 
 IDLE_SECONDS = 300.0
 """The time that a chat's servers are kept after its turn."""
+PATIENCE_SECONDS = 5.0
+"""The time that a turn waits for a server that kept an earlier one waiting for nothing."""
+MOST_SLOW = 200
+"""Slow servers that are remembered; those noted first are forgotten first."""
 MOST_IDLE_CHATS = 8
 """Chats whose servers are kept; those that are idle longest are ended first."""
 WITHDRAWN = "the permission to use it was withdrawn"
 """Why a workspace's server was ended."""
+
+
+class _Start(NamedTuple):
+    """The start of a server, which goes on although a turn may not wait for it any more."""
+
+    server: ReadyServer
+    task: "asyncio.Task[McpConnection]"
 
 
 class _ChatServers(Struct):
@@ -31,6 +43,10 @@ class _ChatServers(Struct):
     folder: str
     servers: dict[str, McpConnection] = {}
     """By fingerprint."""
+    starting: dict[str, _Start] = {}
+    """By fingerprint."""
+    told: set[tuple[str, str]] = set()
+    """What was told of servers, and needs to be told only once."""
     in_use: int = 0
     timer: asyncio.TimerHandle | None = None
 
@@ -51,6 +67,8 @@ class McpPool:
         self._numbers = count(1)
         self._tasks = BackgroundTasks()
         self._locks = WeakValueDictionary[tuple[int, str], asyncio.Lock]()
+        self._slow: dict[str, None] = {}
+        """The fingerprints of servers that failed only after a long wait the last time."""
 
     @property
     def running(self) -> int:
@@ -75,6 +93,9 @@ class McpPool:
     def end_project_server(self, name: str) -> None:
         """End a workspace's server in all chats; a turn under way does not start it again."""
         for chat in self._chats.values():
+            for start in chat.starting.values():
+                if start.server.name == name and not start.server.configured:
+                    start.task.cancel()
             for key, one in list(chat.servers.items()):
                 if one.server.name == name and not one.server.configured:
                     one.closed = one.closed or WITHDRAWN
@@ -96,6 +117,8 @@ class McpPool:
         if chat.in_use > 1:
             return
         kept = {server.fingerprint for server in servers}
+        for key in [one for one in chat.starting if one not in kept]:
+            chat.starting.pop(key).task.cancel()
         for key in [one for one in chat.servers if one not in kept]:
             self._tasks.start(chat.servers.pop(key).close())
             self._states.note_stopped()
@@ -120,7 +143,8 @@ class McpPool:
     async def connect(self, chat_id: int, server: ReadyServer) -> McpConnection:
         """Return the chat's connection to a server, a new one if there is none that works.
 
-        Raises ``Unavailable``.
+        Raises ``Unavailable``, after a short while if the server is slow: then it goes on starting,
+        and ``find`` returns it once it works.
         """
         key = server.fingerprint
         async with self._locks.setdefault((chat_id, key), asyncio.Lock()):
@@ -132,18 +156,72 @@ class McpPool:
                 await chat.servers.pop(key).close()
             for old in [one for one in chat.servers.values() if one.server.name == server.name]:
                 self._tasks.start(chat.servers.pop(old.server.fingerprint).close())
-            fresh = self.build(server, chat.folder)
-            try:
-                await fresh.open()
-            except AgentdError as error:
+            return await self._start(chat, server)
+
+    def find(self, chat_id: int, server: ReadyServer) -> McpConnection | None:
+        """Return the chat's connection to a server if there is one that works."""
+        known = self._chats[chat_id].servers.get(server.fingerprint)
+        return None if known is None or known.closed else known
+
+    def is_news(self, chat_id: int, server: str, note: str) -> bool:
+        """Return whether a chat was not told this of a server; from now on it was."""
+        told = self._chats[chat_id].told
+        known = (server, note) in told
+        told.add((server, note))
+        return not known
+
+    async def _start(self, chat: _ChatServers, server: ReadyServer) -> McpConnection:
+        """Start or call a server; if it is slow, wait only shortly, while it goes on starting."""
+        key = server.fingerprint
+        if key not in chat.starting:
+            task = self._tasks.start(self._open(chat, server))
+            task.add_done_callback(_take_note_of_failure)
+            chat.starting[key] = _Start(server, task)
+        task = chat.starting[key].task
+        try:
+            await asyncio.wait([task], timeout=PATIENCE_SECONDS if key in self._slow else None)
+        except asyncio.CancelledError:
+            task.cancel()
+            await asyncio.wait([task])
+            raise
+        if not task.done():
+            raise Unavailable(
+                f"The MCP server {server.name} still has not answered: its tools are offered "
+                "once it does."
+            )
+        if task.cancelled():
+            raise Unavailable(f"The MCP server {server.name}: {WITHDRAWN}.")
+        return task.result()
+
+    async def _open(self, chat: _ChatServers, server: ReadyServer) -> McpConnection:
+        key, began = server.fingerprint, asyncio.get_running_loop().time()
+        fresh = self.build(server, chat.folder)
+        try:
+            await fresh.open()
+        except BaseException as error:
+            self._note_speed(key, asyncio.get_running_loop().time() - began)
+            if isinstance(error, AgentdError):
                 self._states.note_problem(server.name, error.message)
-                raise
-            chat.servers[key] = fresh
-            self._states.note_started(server.name, len(fresh.tools))
-            fresh.on_closed = partial(self._note_end, chat, fresh)
-            if fresh.closed:
-                fresh.on_closed()
-            return fresh
+            raise
+        finally:
+            start = chat.starting.get(key)
+            if start and start.task is asyncio.current_task():
+                del chat.starting[key]
+        self._slow.pop(key, None)
+        chat.servers[key] = fresh
+        self._states.note_started(server.name, len(fresh.tools))
+        fresh.on_closed = partial(self._note_end, chat, fresh)
+        if fresh.closed:
+            fresh.on_closed()
+        return fresh
+
+    def _note_speed(self, key: str, seconds: float) -> None:
+        """Remember whether a server that failed kept a turn waiting."""
+        self._slow.pop(key, None)
+        if seconds >= PATIENCE_SECONDS:
+            self._slow[key] = None
+        if len(self._slow) > MOST_SLOW:
+            del self._slow[next(iter(self._slow))]
 
     def build(self, server: ReadyServer, folder: str) -> McpConnection:
         """Return a connection that is not open yet, and that the caller closes."""
@@ -171,7 +249,15 @@ class McpPool:
             return
         if chat.timer:
             chat.timer.cancel()
+        for start in chat.starting.values():
+            start.task.cancel()
         for server in chat.servers.values():
             self._tasks.start(server.close())
         if chat.servers:
             self._states.note_stopped()
+
+
+def _take_note_of_failure(start: "asyncio.Task[McpConnection]") -> None:
+    """Keep asyncio from logging a failure that no turn waited for: the server's state has it."""
+    if not start.cancelled():
+        start.exception()

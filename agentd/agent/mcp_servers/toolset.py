@@ -1,7 +1,8 @@
 """The tools of MCP servers during one turn: what the model is offered, and how it is run."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import TypeVar
 
@@ -10,6 +11,7 @@ from agentd.agent.forms import read_form
 from agentd.agent.mcp_servers.connection import McpConnection
 from agentd.agent.mcp_servers.http import EXPIRED, SessionEnded
 from agentd.agent.mcp_servers.messages import (
+    MOST_TOOLS,
     MOST_TOOLS_OF_ALL,
     JsonMap,
     RemoteResult,
@@ -80,6 +82,8 @@ class McpToolset:
         self.definitions: tuple[ToolDefinition, ...] = ()
         self.failures: tuple[tuple[str, str], ...] = ()
         """The servers that cannot be used in this turn, each with the reason."""
+        self.notes: tuple[tuple[str, str], ...] = ()
+        """The servers of which not all tools are offered, each with a text; told once in a chat."""
         self._pool = pool
         self._chat_id = chat_id
         self._servers = {server.name: server for server in servers}
@@ -100,6 +104,11 @@ class McpToolset:
             (name, problem) for name, problem in zip(names, opened, strict=True) if problem
         )
         self._collect()
+        self.notes = tuple(
+            (name, note)
+            for name, note in self._iter_cut_lists()
+            if self._pool.is_news(self._chat_id, name, note)
+        )
 
     def has(self, name: str) -> bool:
         """Return whether this is the name of one of these tools."""
@@ -113,8 +122,11 @@ class McpToolset:
         return tool.reads and self._servers[server].allows(tool.name, reads=True)
 
     async def refresh(self) -> bool:
-        """List tools again where a server said that they changed; return whether any did."""
+        """Take up servers that answered late, and lists that changed; return whether any did."""
         before = self.definitions
+        for name in self._servers.keys() - self._connections.keys():
+            if late := self._pool.find(self._chat_id, self._servers[name]):
+                self._attach(name, late)
         for connection in self._connections.values():
             with suppress(AgentdError):  # the tools known so far stay; a call says what is wrong
                 await connection.refresh_tools()
@@ -165,7 +177,9 @@ class McpToolset:
         return ""
 
     async def _connect(self, name: str) -> McpConnection:
-        connection = await self._pool.connect(self._chat_id, self._servers[name])
+        return self._attach(name, await self._pool.connect(self._chat_id, self._servers[name]))
+
+    def _attach(self, name: str, connection: McpConnection) -> McpConnection:
         connection.elicit = self._elicit
         self._connections[name] = connection
         return connection
@@ -227,6 +241,13 @@ class McpToolset:
             definitions += _RESOURCE_TOOLS
         self.definitions = tuple(definitions)
 
+    def _iter_cut_lists(self) -> Iterator[tuple[str, str]]:
+        names = (one.name for one in self.definitions if one.name in self._tools)
+        offered = Counter(self._tools[name][0] for name in names)
+        for name, connection in self._connections.items():
+            if connection.has_more_tools or offered[name] < len(connection.tools):
+                yield name, _describe_cut(offered[name])
+
     async def _ask(
         self,
         use: McpToolUse,
@@ -283,6 +304,13 @@ class McpToolset:
             return {"action": "decline"}
         content = form.fill_in(answer.reason)
         return {"action": "cancel"} if content is None else {"action": "accept", "content": content}
+
+
+def _describe_cut(offered: int) -> str:
+    return (
+        f"Only {offered} of its tools are offered to the model: there may be "
+        f"{MOST_TOOLS} of a server, and {MOST_TOOLS_OF_ALL} in all."
+    )
 
 
 def _describe_resource(server: str, resource: ServerResource) -> str:

@@ -37,6 +37,11 @@ class McpTools(Protocol):
         """The servers that cannot be used in this turn, each with the reason."""
         ...
 
+    @property
+    def notes(self) -> tuple[tuple[str, str], ...]:
+        """The servers that are used in part, each with what the chat is told of it."""
+        ...
+
     def has(self, name: str) -> bool:
         """Return whether this is the name of one of these tools."""
         ...
@@ -70,6 +75,7 @@ class NoMcpTools:
 
     definitions: tuple[ToolDefinition, ...] = ()
     failures: tuple[tuple[str, str], ...] = ()
+    notes: tuple[tuple[str, str], ...] = ()
 
     def has(self, name: str) -> bool:
         """Return that there is none."""

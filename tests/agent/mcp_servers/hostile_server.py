@@ -1,11 +1,14 @@
 """A server that behaves badly over stdio: ``hostile_server.py MANNER``."""
 
 import json
+import os
 import sys
 import time
 from typing import Any
 
 MANNER = sys.argv[1]
+UNTIL = "silent until "
+"""The beginning of a manner: before the file of this path is there, nothing is answered."""
 
 
 def say(value: dict[str, Any]) -> None:
@@ -65,10 +68,17 @@ def say_unasked() -> None:
     sys.stdout.flush()
 
 
-def serve() -> None:
-    """Answer requests in the manner that is asked for."""
+def stay_silent() -> None:
+    """Answer nothing, in the manners that want it, for good or until a file is there."""
     if MANNER == "silent":
         sys.stdin.read()
+    while MANNER.startswith(UNTIL) and not os.path.exists(MANNER.removeprefix(UNTIL)):
+        time.sleep(0.01)
+
+
+def serve() -> None:
+    """Answer requests in the manner that is asked for."""
+    stay_silent()
     say_unasked()
     for line in sys.stdin:
         message = json.loads(line)

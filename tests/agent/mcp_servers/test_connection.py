@@ -13,6 +13,7 @@ import pytest
 from msgspec import structs
 
 from agentd.agent.mcp_servers import connection as client
+from agentd.agent.mcp_servers import pool as pool_module
 from agentd.agent.mcp_servers.connection import McpConnection
 from agentd.agent.mcp_servers.messages import (
     LONGEST_DESCRIPTION,
@@ -23,9 +24,11 @@ from agentd.agent.mcp_servers.messages import (
 )
 from agentd.agent.mcp_servers.model import ReadyServer
 from agentd.agent.mcp_servers.pool import McpPool
+from agentd.agent.mcp_servers.toolset import McpToolset
 from agentd.core.errors import BadRequest, Unavailable
 from agentd.system import process_identity
 from agentd.system.process import MARK
+from tests.agent.engines.native.scene import Person
 from tests.agent.mcp_servers.talking import use_connection
 from tests.support.waiting import until
 
@@ -337,5 +340,88 @@ def test_a_silent_server_does_not_outlive_a_stop(tmp_path: Path) -> None:
         assert not find_marked(tag)
         pool.end_turn(1)
         await pool.close()
+
+    asyncio.run(asyncio.wait_for(run(), PATIENCE))
+
+
+async def fail_to_connect(pool: McpPool, server: ReadyServer) -> str:
+    """Begin a turn and connect in vain; return why."""
+    with pytest.raises(Unavailable) as why:
+        await pool.connect(1, server)
+    return why.value.message
+
+
+def test_a_server_that_kept_a_turn_waiting_goes_on_starting_while_the_next_turns_begin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "START_SECONDS", 0.2)
+    monkeypatch.setattr(pool_module, "PATIENCE_SECONDS", 0.1)
+    server = build_server("hostile_server.py", f"silent until {tmp_path / 'go'}")
+
+    async def run() -> None:
+        pool = McpPool()
+        pool.begin_turn(1, str(tmp_path))
+        assert "did not answer" in await fail_to_connect(pool, server)
+        monkeypatch.setattr(client, "START_SECONDS", PATIENCE)
+        for _ in range(2):
+            assert "its tools are offered once it does" in await fail_to_connect(pool, server)
+        toolset = McpToolset(pool, 1, [server], Person())
+        await toolset.open()
+        assert [name for name, _ in toolset.failures] == ["tea"]
+        assert not await toolset.refresh()
+        (tmp_path / "go").touch()
+        await asyncio.to_thread(until, lambda: pool.find(1, server))
+        assert await toolset.refresh()
+        assert [one.name for one in toolset.definitions] == ["mcp__tea__plain"]
+        toolset.close()
+        await pool.close()
+
+    asyncio.run(asyncio.wait_for(run(), 3 * PATIENCE))
+
+
+@pytest.mark.parametrize("ending", ["close", "end_others", "end_project_server"])
+def test_a_server_that_goes_on_starting_ends_with_its_chat_its_settings_or_its_permission(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str
+) -> None:
+    monkeypatch.setattr(client, "START_SECONDS", 0.2)
+    monkeypatch.setattr(pool_module, "PATIENCE_SECONDS", 0.1)
+    server = build_server("hostile_server.py", "silent", configured=False)
+
+    async def run() -> None:
+        tag = f"slow-{tmp_path.name}-{os.getpid()}"
+        pool = McpPool(tag)
+        pool.begin_turn(1, str(tmp_path))
+        await fail_to_connect(pool, server)
+        monkeypatch.setattr(client, "START_SECONDS", PATIENCE)
+        await fail_to_connect(pool, server)
+        await asyncio.to_thread(until, lambda: find_marked(tag))
+        match ending:
+            case "end_others":
+                pool.end_others(1, [])
+            case "end_project_server":
+                pool.end_project_server("tea")
+            case _:
+                await pool.close()
+        await asyncio.to_thread(until, lambda: not find_marked(tag))
+        await pool.close()
+
+    asyncio.run(asyncio.wait_for(run(), PATIENCE))
+
+
+def test_tools_that_are_too_many_are_told_once_in_a_chat(tmp_path: Path) -> None:
+    server = build_server("hostile_server.py", "endless pages")
+
+    async def run() -> None:
+        pool, notes = McpPool(), []
+        for _ in range(2):
+            pool.begin_turn(1, str(tmp_path))
+            toolset = McpToolset(pool, 1, [server], Person())
+            await toolset.open()
+            assert len(toolset.definitions) == MOST_TOOLS
+            notes += toolset.notes
+            toolset.close()
+        await pool.close()
+        [(name, note)] = notes
+        assert name == "tea" and f"Only {MOST_TOOLS} of its tools" in note
 
     asyncio.run(asyncio.wait_for(run(), PATIENCE))

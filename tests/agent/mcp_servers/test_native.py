@@ -299,6 +299,17 @@ def test_a_server_that_does_not_start_is_told_and_the_rest_works(
     assert "NO_SUCH_VARIABLE is not set" in outcomes["keyless"]
 
 
+def test_the_chat_is_told_that_not_all_tools_of_a_server_are_offered(
+    scene: Scene, supplier: Supplier
+) -> None:
+    supplier.script(Say("Hello."))
+    command = [sys.executable, str(HERE / "hostile_server.py"), "endless pages"]
+    told = run(scene, {"name": "many", "command": command}, TEA)
+    [note] = [event for event in told if isinstance(event, ToolUsed)]
+    assert (note.name, note.input, note.ok) == ("mcp", "many", True)
+    assert note.outcome.startswith("Only 128 of its tools are offered")
+
+
 def test_an_image_reaches_the_model(scene: Scene, supplier: Supplier) -> None:
     scene.dialect = "anthropic"
     supplier.script(Call("mcp__tea__draw", {}), Say("A pixel."))

@@ -329,7 +329,10 @@ async def _is_sent_back(job: NativeJob) -> bool:
 
 
 def _tell_failures(mcp: McpTools) -> Iterator[EngineEvent]:
-    """Yield for the history which servers cannot be used in this turn, and why."""
+    """Yield for the history which servers cannot be used in this turn, or in part, and why."""
     for server, problem in mcp.failures:
         yield ToolStarted(CONNECT, server)
         yield ToolUsed(CONNECT, server, f"failed: {sanitize(problem)}", ok=False)
+    for server, note in mcp.notes:
+        yield ToolStarted(CONNECT, server)
+        yield ToolUsed(CONNECT, server, note)
