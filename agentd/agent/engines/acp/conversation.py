@@ -48,7 +48,7 @@ from agentd.agent.engines.external.json_rpc import (
     get_text,
     iter_list,
 )
-from agentd.agent.mcp_servers.handover import render_for_acp
+from agentd.agent.mcp_servers.handover import render_for_acp, tell_failure
 from agentd.agent.mcp_servers.model import ReadyServer
 from agentd.llm.conversation import ImagePart
 from agentd.llm.price import NO_USAGE, Usage
@@ -89,6 +89,8 @@ _ENDS: Mapping[str, str] = {
     "refusal": "The model refused to continue.",
 }
 """Stop reasons that are failures."""
+
+_RESUMES = ("agentCapabilities", "sessionCapabilities", "resume")
 
 Servers: TypeAlias = Sequence[ReadyServer]
 """MCP servers that the agent is handed."""
@@ -153,6 +155,8 @@ class AcpConversation:
             case RpcNotification(method="_agentd/usage", params=params) if self._prompting:
                 for called in self._calls.add_call(params, self._session):
                     yield structs.replace(called, engine_state=self._render_state())
+            case RpcNotification(method="_agentd/servers", params=params):
+                yield from _tell_failed_servers(self._mcp_servers, get_path(params, "servers"))
             case RpcNotification(method="$/cancel_request", params=params):
                 yield from self._questions.on_cancelled(params)
             case RpcResult(method=method, value=value):
@@ -223,13 +227,10 @@ class AcpConversation:
         if spoken != VERSION:
             yield from self._end(TurnFailed(_OTHER_VERSION.format(spoken, VERSION)))
             return
-        resumes = get_path(value, "agentCapabilities", "sessionCapabilities", "resume") is not None
-        if self._state.session and resumes:
-            yield self._open_session("session/resume")
-        elif self._state.session and self._loads:
-            yield self._open_session("session/load")
-        else:
-            yield self._open_session("session/new")
+        method, resumes = "session/new", get_path(value, *_RESUMES) is not None
+        if self._state.session and (resumes or self._loads):
+            method = "session/resume" if resumes else "session/load"
+        yield self._open_session(method)
 
     @property
     def _loads(self) -> bool:
@@ -391,6 +392,14 @@ def _find_reason(refusal: RpcError) -> str:
     with suppress(msgspec.DecodeError, RecursionError):
         return get_text(msgspec.json.decode(text), "error", "message") or text
     return text
+
+
+def _tell_failed_servers(servers: Servers, states: object) -> Iterator[Step]:
+    """Yield for the history which of the servers that it was handed opencode cannot use."""
+    for server in servers:
+        state = get_text(states, server.name, "status")
+        if state not in ("", "connected"):
+            yield tell_failure(server.name, get_text(states, server.name, "error") or state)
 
 
 def _build_server_fields(servers: Servers, agent: object) -> dict[str, object]:

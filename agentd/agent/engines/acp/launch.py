@@ -32,11 +32,11 @@ _UNTITLED: Mapping[str, object] = {"agent": {"title": {"disable": True}}}
 """Settings without titles: opencode would ask the model for one, at a cost it does not report."""
 
 _PLUGINS = tuple(
-    (Path(__file__).parent / name).as_uri()
-    for name in ("opencode_usage.js", "opencode_permissions.js", "opencode_sub_agents.js")
+    (Path(__file__).parent / f"opencode_{name}.js").as_uri()
+    for name in ("usage", "permissions", "sub_agents", "servers")
 )
-"""They tell the tokens of each call, and have opencode ask where its settings allow a tool, and ask
-for its sub-agents. opencode adds them to the person's own.
+"""They tell the tokens of each call, have opencode ask where its settings allow a tool, ask for its
+sub-agents, and tell which MCP servers work. opencode adds them to the person's own.
 """
 
 _NO_PROJECT = {"OPENCODE_DISABLE_PROJECT_CONFIG": "1"}

@@ -124,6 +124,26 @@ def start_prompt(able: Any = ABLE, config: Any = (), name: str = "a", **more: An
     return made
 
 
+def test_the_servers_that_opencode_cannot_use_are_told_by_their_names_and_no_others() -> None:
+    handed = tuple(ReadyServer(name, ("tea",)) for name in ("works", "gone", "closed", "new"))
+    agent = Agent(AcpConversation(TurnRequest(1, "Do it."), WorkspaceBounds(WORKSPACE), handed))
+    states = {
+        "works": {"status": "connected"},
+        "gone": {"status": "failed", "error": "Not found"},
+        "closed": {"status": "needs_auth"},
+        "own": {"status": "failed", "error": "of the person's own settings"},
+    }
+    told = filter_steps(
+        agent._hear({"method": "_agentd/servers", "params": {"servers": states}}), ToolUsed
+    )
+    assert [(one.name, one.input, one.outcome, one.ok) for one in told] == [
+        ("mcp", "gone", "failed: Not found", False),
+        ("mcp", "closed", "failed: needs_auth", False),
+    ]
+    for broken in (None, [], {"servers": None}, {"servers": {"gone": 7}}):
+        assert not agent._hear({"method": "_agentd/servers", "params": broken})
+
+
 def make_engine_state(session: str = "s", cost: str = "0", instructions: str = "") -> str:
     made = start_prompt(instructions=instructions)
     [kept] = filter_steps(made.steps, EngineStateSaved)

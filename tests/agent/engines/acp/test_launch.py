@@ -72,4 +72,5 @@ def test_opencode_has_the_plugins_that_tell_of_each_call_and_ask() -> None:
     result = json.loads(build_launch(TurnRequest(1, "p"), OPENCODE, None).environment[CONTENT])
     texts = [Path(plugin.removeprefix("file://")).read_text() for plugin in result["plugin"]]
     wanted = ["_agentd/usage", "settings.permission", "session/request_permission"]
+    wanted += ["_agentd/servers"]
     assert all(word in text for word, text in zip(wanted, texts, strict=True))

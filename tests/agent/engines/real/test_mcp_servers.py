@@ -129,7 +129,11 @@ async def test_an_engine_is_handed_the_servers_without_secrets_in_arguments(
 
 @pytest.mark.parametrize(
     ("program", "make"),
-    [pytest.param(CODEX, make_codex, id="codex"), pytest.param(CLAUDE, make_claude, id="claude")],
+    [
+        pytest.param(CODEX, make_codex, id="codex"),
+        pytest.param(CLAUDE, make_claude, id="claude"),
+        pytest.param(OPENCODE, make_opencode, id="opencode"),
+    ],
 )
 async def test_an_engine_goes_on_without_a_server_that_does_not_start(
     tmp_path: Path, supplier: Supplier, program: Path, make: Callable[..., Chat]
