@@ -22,6 +22,7 @@ from agentd.chats.service import ChatService
 from agentd.chats.state import ChatState, ChatSummary
 from agentd.chats.trash import Trash, get_restore_deadline
 from agentd.chats.views import NAME_LIMIT, Id
+from agentd.chats.worktree import WorktreeBase
 from agentd.core.clock import Timestamp
 from agentd.core.errors import BadRequest, Conflict, Forbidden, NotFound, TooLarge, Unavailable
 from agentd.core.folding import fold_text
@@ -170,6 +171,10 @@ class WorktreeRemover(Protocol):
         """Remove a chat's work tree, if it has one; ``Conflict`` if work would be lost."""
         ...
 
+    async def plan_copy(self, chat_id: int) -> WorktreeBase | None:
+        """Return what the work tree of a chat's duplicate begins with; None: it has none."""
+        ...
+
 
 class ChatEndpoints:
     """The list of chats, and what is done with one as a whole.
@@ -257,7 +262,10 @@ class ChatEndpoints:
             async for portion in self._chats.read_messages(chat, ""):
                 history += portion
         title = (body.title or f"{chat.title[: NAME_LIMIT - 7]} (copy)").strip()
-        copy = await self._editing.duplicate_chat(chat, history, title, request.caller.identity)
+        base = await self._worktrees.plan_copy(chat.id)
+        copy = await self._editing.duplicate_chat(
+            chat, history, title, request.caller.identity, worktree=base
+        )
         return Response(make_chat_row(self._chats.get_summary(copy.id)), 201)
 
     async def delete_chat(self, request: Request) -> Response:
@@ -416,7 +424,7 @@ def _list_command_routes(chats: ChatEndpoints) -> tuple[Route, ...]:
             f"{_CHAT}/duplicate",
             _GROUP,
             chats.duplicate_chat,
-            "Duplicate a chat with its settings and history.",
+            "Duplicate a chat with its settings, its history and the commits of its work tree.",
             request_type=DuplicateChat,
             response_type=ChatRow,
             status=201,

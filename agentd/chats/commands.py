@@ -15,6 +15,7 @@ from agentd.chats.queue import Queue
 from agentd.chats.records import ChatChanged, ChatCreated, QueueMoved, QueuePaused
 from agentd.chats.repository import ChatRepository
 from agentd.chats.state import Chat
+from agentd.chats.worktree import WorktreeBase, plan_worktree
 from agentd.core.errors import NotFound, TooLarge
 
 HISTORY_LIMIT = 8 * 1024 * 1024
@@ -75,9 +76,17 @@ class ChatCommands:
         return labels
 
     async def duplicate_chat(
-        self, chat: Chat, history: Iterable[Message], title: str, by: str
+        self,
+        chat: Chat,
+        history: Iterable[Message],
+        title: str,
+        by: str,
+        *,
+        worktree: WorktreeBase | None = None,
     ) -> Chat:
         """Create a copy of a chat with this history; queued prompts are not copied.
+
+        With ``worktree`` it has a work tree of its own that begins there.
 
         The messages keep their times and get ids of their own. They cost nothing: they are paid
         for where they were said. All of it is one record, so it is there whole or not at all.
@@ -94,6 +103,7 @@ class ChatCommands:
             keep_processes=chat.keep_processes,
             mode=chat.mode,
             copy_of=chat.id,
+            worktree=plan_worktree(copy.id, title, worktree) if worktree else None,
             history=tuple(
                 replace(message, id=sequences.next("message"), tokens=NO_TOKENS, cost=Decimal(0))
                 for message in history

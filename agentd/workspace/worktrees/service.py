@@ -81,6 +81,18 @@ class WorktreeService:
         """Return what a new work tree begins with; ``Conflict`` if there can be none."""
         return await self._repository.read_base()
 
+    async def plan_copy(self, chat_id: int) -> WorktreeBase | None:
+        """Return what the work tree of a chat's duplicate begins with; None: it has none.
+
+        That is what was committed to the chat's branch, for the history speaks of it.
+        """
+        tree = (await self._chats.open(chat_id)).worktree
+        if tree is None or tree.step in ("keeping", "dropping"):
+            return None
+        made = tree.step != "planned"
+        tip = await self._repository.find_branch(tree.branch) if made else ""
+        return WorktreeBase(tip or tree.base, tree.source)
+
     async def prepare_folder(self, chat_id: int) -> str:
         """Return the folder of a chat's work tree, made if need be; empty: it has none."""
         if (await self._chats.open(chat_id)).worktree is None:

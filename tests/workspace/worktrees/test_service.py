@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from agentd.chats.commands import ChatCommands
 from agentd.chats.records import WorktreeChanged
 from agentd.chats.service import NewChat
 from agentd.chats.worktree import Worktree, WorktreeStep
@@ -165,9 +166,7 @@ async def test_a_half_made_tree_is_removed_at_start_and_never_used(
         assert run_git(root, "branch", "--list", "agentd/*").split() == ["+", f"agentd/{chat}"]
 
 
-async def test_a_duplicate_of_a_chat_has_no_work_tree_and_its_state_survives(
-    layout: Layout, root: Path
-) -> None:
+async def test_the_state_of_a_work_tree_survives_a_crash(layout: Layout, root: Path) -> None:
     async with running_worktrees(layout, root, crash=True) as (services, trees):
         chat, folder = await make_tree(services, trees)
         assert services.chats.get_summary(chat).worktree == "ready"
@@ -175,3 +174,47 @@ async def test_a_duplicate_of_a_chat_has_no_work_tree_and_its_state_survives(
         assert services.chats.get_summary(chat).worktree == "ready"
         assert await trees.prepare_folder(chat) == str(folder)
         assert services.chats.get_summary(chat).worktree == "ready"
+
+
+async def duplicate(services: Services, trees: WorktreeService, chat_id: int) -> int:
+    """Duplicate a chat, without its history; return the id of the copy."""
+    editing = ChatCommands(services.chats._chats)
+    chat = await services.chats.get(chat_id)
+    base = await trees.plan_copy(chat_id)
+    return (await editing.duplicate_chat(chat, (), "Copy", ME, worktree=base)).id
+
+
+async def test_a_duplicate_has_a_work_tree_of_its_own_from_the_originals_last_commit(
+    layout: Layout, root: Path
+) -> None:
+    async with running_worktrees(layout, root) as (services, trees):
+        chat, folder = await make_tree(services, trees)
+        (folder / "made.txt").write_text("one\n")
+        run_git(folder, "add", "made.txt")
+        run_git(folder, "commit", "--quiet", "-m", "made")
+        (folder / "open.txt").write_text("not committed\n")
+        copy = await duplicate(services, trees, chat)
+        theirs = Path(await trees.prepare_folder(copy))
+        assert theirs != folder
+        assert (theirs / "made.txt").read_text() == "one\n"
+        assert not (theirs / "open.txt").exists()
+        shown = await trees.describe(copy)
+        assert shown.worktree.branch == f"agentd/{copy}-copy"
+        assert shown.status and shown.status.ahead == 1, "what the original has is a change, too"
+        (theirs / "made.txt").write_text("two\n")
+        assert (folder / "made.txt").read_text() == "one\n"
+
+
+async def test_a_duplicate_begins_like_an_original_that_is_not_made_and_has_no_tree_without_one(
+    layout: Layout, root: Path
+) -> None:
+    async with running_worktrees(layout, root) as (services, trees):
+        base = await trees.plan()
+        planned = (await services.chats.create(NewChat(worktree=base), ME)).id
+        assert await trees.plan_copy(planned) == base
+        assert services.chats.get_summary(await duplicate(services, trees, planned)).worktree
+        plain = (await services.chats.create(NewChat(), ME)).id
+        assert not services.chats.get_summary(await duplicate(services, trees, plain)).worktree
+        made, _ = await make_tree(services, trees)
+        await trees.keep(made, "", ME)
+        assert await trees.plan_copy(made) is None
