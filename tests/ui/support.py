@@ -10,7 +10,14 @@ from typing import Any
 
 import pytest
 
-from agentd.agent.engine import Approver, EngineEvent, Question, ReplyCompleted, TurnRequest
+from agentd.agent.engine import (
+    Approver,
+    EngineEvent,
+    Question,
+    RateLimited,
+    ReplyCompleted,
+    TurnRequest,
+)
 from tests.support.daemon import PATIENCE, WORD, Engine, Serving
 
 playwright = pytest.importorskip("playwright.sync_api", reason="needs: pip install playwright")
@@ -66,7 +73,7 @@ class TalkingEngine(Engine):
         self._begun.clear()
 
     def say(self, prompt: str, *events: EngineEvent | Question) -> None:
-        """Let the turn of this prompt say something; ``ReplyCompleted`` is its end."""
+        """Let the turn of this prompt say something; a reply or a limit is its end."""
         assert self._begun.wait(PATIENCE), "the turn did not begin"
         assert self._loop
         for event in events:
@@ -92,7 +99,7 @@ class TalkingEngine(Engine):
                 self.notes.append(answer.reason)
                 continue
             yield event
-            if isinstance(event, ReplyCompleted):
+            if isinstance(event, ReplyCompleted | RateLimited):
                 return
 
 

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from agentd.agent.engine import ReplyCompleted
+from agentd.agent.engine import RateLimited, ReplyCompleted
 from tests.support.daemon import Serving, until
 from tests.ui.settings.test_skills_labels_bots import pretend_role
 from tests.ui.support import (
@@ -52,6 +52,23 @@ def test_the_queue_is_held_on_a_phone(
         assert min(box["height"], box["width"]) >= 44
         assert page.evaluate("document.documentElement.scrollWidth") <= PHONE[0]
     talking.say(prompt, ReplyCompleted("done"))
+
+
+def test_what_waits_for_the_end_of_a_limit_is_tried_at_once_when_somebody_wants_it(
+    ada: Person, site: Serving, talking: TalkingEngine
+) -> None:
+    """A limit may have been raised meanwhile, of which the daemon hears nothing."""
+    chat, prompt = create_busy_chat(site.client(), talking)
+    page = ada.open(f"/{chat}")
+    try_now = page.get_by_role("button", name="Try now")
+    expect(page.get_by_role("button", name="Stop")).to_be_visible()
+    expect(try_now).to_have_count(0)
+    talking.say(prompt, RateLimited("The limit is 5 USD a day.", seconds=3600))
+    expect(page.locator(".queue div.cap")).to_contain_text("The limit is 5 USD a day.")
+    try_now.click()
+    talking.say(prompt, ReplyCompleted("It was raised."))
+    expect(page.locator(".prose", has_text="It was raised.")).to_be_visible()
+    expect(try_now).to_have_count(0)
 
 
 def test_what_is_dragged_moves_once_it_is_paused(

@@ -342,6 +342,8 @@ export function queuePanel(chat, { sendNow }) {
       el("b", { class: "not-phone" }, "Next"),
       el("span", { class: "not-phone" }, () => caption(chat, waits.value)),
       el("span", { class: "grow not-phone" }),
+      el("button", { class: "btn plain small", changes: "manager", onclick: release,
+        hidden: () => Boolean(held.value) || !chat.work.value?.waitsUntil }, icon("play"), "Try now"),
       el("button", { class: "btn plain small", changes: "manager", title: () => held.value || null,
         onclick: () => (held.peek() ? release() : hold()) },
         () => (held.value ? [icon("play"), "Continue"] : [icon("pause"), "Hold all"])),
