@@ -101,8 +101,10 @@ class HttpConnection(asyncio.Protocol):
         """True while the handler has to decide, to make room, or to answer, before more is read."""
         self._is_admitting = False
         """True while the handler still looks at the head."""
-        self._will_read = False
-        """True if what has come will be read without more coming in."""
+        self._is_scheduled = False
+        """True while a call of ``_read_on`` waits for its turn."""
+        self._runs_step = False
+        """True while a step of the handler takes its time; what has come is read after it."""
         self._has_ended = False
         """True once the client sends no more."""
         self._is_closing = False
@@ -247,6 +249,11 @@ class HttpConnection(asyncio.Protocol):
 
     # From bytes to requests.
 
+    @property
+    def _will_read(self) -> bool:
+        """True if what has come will be read without more coming in."""
+        return self._is_scheduled or self._runs_step
+
     def _await_request(self) -> None:
         if self._is_closing or self.is_closed:
             return
@@ -259,12 +266,13 @@ class HttpConnection(asyncio.Protocol):
             self._read_soon()
 
     def _read_soon(self) -> None:
-        """Read on after others had their turn."""
-        self._will_read = True
-        asyncio.get_running_loop().call_soon(self._read_on)
+        """Read on after others had their turn, only once however often this was called."""
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            asyncio.get_running_loop().call_soon(self._read_on)
 
     def _read_on(self) -> None:
-        self._will_read = False
+        self._is_scheduled = False
         self._read()
         if self._has_ended and not self._will_read:
             self._transport.close()
@@ -331,10 +339,11 @@ class HttpConnection(asyncio.Protocol):
         if task is None:
             then()
         else:
-            self._will_read = True
+            self._runs_step = True
             task.add_done_callback(lambda done: self._end_step(done, then))
 
     def _end_step(self, task: "asyncio.Task[None]", then: Callable[[], None]) -> None:
+        self._runs_step = False
         if not task.cancelled() and (error := task.exception()) is None:
             then()
             self._read_soon()

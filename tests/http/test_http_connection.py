@@ -5,6 +5,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,7 +16,12 @@ import agentd
 from agentd.http import http_connection
 from agentd.http.access_log import AccessLog
 from agentd.http.context import ServerContext
-from agentd.http.http_connection import MAX_WAITING_BYTES, ClientDisconnected, HttpConnection
+from agentd.http.http_connection import (
+    _MAX_EVENTS,
+    MAX_WAITING_BYTES,
+    ClientDisconnected,
+    HttpConnection,
+)
 from tests.support.waiting import PATIENCE
 
 pytestmark = pytest.mark.gen_test
@@ -154,6 +160,21 @@ async def test_the_second_of_two_requests_waits_for_the_answer_to_the_first():
         await until(lambda: len(server.handlers) == 2 and server.handlers[1].is_complete)
 
 
+async def test_others_have_their_turn_between_the_requests_that_a_client_sends_at_once():
+    async with connect() as (server, reader, writer):
+        counts = [0]
+
+        def count() -> None:  # once in each pass of the loop
+            counts.append(len(server.handlers))
+            if len(server.handlers) < 1000:
+                asyncio.get_running_loop().call_soon(count)
+
+        count()
+        writer.write(GET * 1000)
+        assert await reader.readexactly(1000 * len(OK)) == OK * 1000
+        assert max(after - before for before, after in pairwise(counts)) <= _MAX_EVENTS
+
+
 async def test_no_more_is_received_than_may_wait_while_a_request_is_answered():
     def prepare(handler: Handler) -> None:
         handler.answer = None
@@ -241,6 +262,26 @@ async def test_a_request_that_came_whole_is_carried_out_though_its_client_left_m
         await until(lambda: not server.connections)
         assert server.handlers[-1].body == b"{}"
         assert server.handlers[-1].is_complete
+
+
+async def test_a_request_behind_an_answered_one_is_carried_out_though_its_client_left_meanwhile():
+    admission = asyncio.Event()
+
+    def prepare(handler: Handler) -> None:
+        handler.admission = admission if server.handlers else None
+
+    async with connect(prepare) as (server, _, writer):
+        writer.write(GET + post(b"{}"))
+        await until(lambda: len(server.handlers) == 2)
+        for _ in range(10):
+            await asyncio.sleep(0)
+        writer.close()
+        (connection,) = server.connections
+        await until(lambda: connection._has_ended)
+        admission.set()
+        await until(lambda: not server.connections)
+        assert server.handlers[1].body == b"{}"
+        assert server.handlers[1].is_complete
 
 
 async def test_a_client_that_leaves_during_an_answer_is_reported():
