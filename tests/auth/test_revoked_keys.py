@@ -4,10 +4,12 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from agentd.auth import revoked_keys
 from agentd.auth.revoked_keys import RevokedKey, RevokedKeys
 from agentd.core.errors import Conflict
+from agentd.storage import document
 
 
 def make_keys(*numbers: int) -> list[RevokedKey]:
@@ -31,6 +33,20 @@ def test_a_full_list_takes_no_more_keys_says_so_and_is_still_read(
     assert revoked.update(remove=[first.sha256]) == (first.sha256,)
     revoked.update(add=[third])
     assert revoked.read() == (third, second)
+
+
+def test_a_key_that_is_revoked_again_keeps_its_first_time_and_nothing_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    revoked = RevokedKeys(str(tmp_path / "revoked.json"))
+    (first,) = make_keys(1)
+    assert revoked.update(add=[first]) == ()
+    written: list[str] = []
+    monkeypatch.setattr(document, "replace_document", lambda path, _: written.append(path))
+    revoked.update(add=[structs.replace(first, at="2027-01-01T00:00:00.000Z")])
+    revoked.update(remove=["0" * 64])
+    assert revoked.read() == (first,)
+    assert not written
 
 
 def test_a_hundred_thousand_keys_and_more_are_read(tmp_path: Path) -> None:

@@ -18,7 +18,16 @@ from agentd.auth.roles import (
     is_user_name,
 )
 from agentd.core.clock import format_iso, parse_iso
-from agentd.http.access import ROLE_ORDER, RouteGroup, get_min_role, has_role
+from agentd.core.errors import Forbidden
+from agentd.http.access import (
+    ROLE_ORDER,
+    Caller,
+    RouteGroup,
+    get_min_role,
+    get_scopes,
+    has_role,
+    require_answers,
+)
 from agentd.http.cookies import MAX_SESSION_AGE, is_xsrf_token, make_xsrf_token
 
 NOW = "2026-01-01T00:00:00.000Z"
@@ -46,6 +55,49 @@ def test_a_viewer_only_reads_on_the_extended_surface(method):
         "what a client says is for listening"
     )
     assert has_role("nobody", get_min_role(RouteGroup.OPEN, method))
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_the_gateway_is_managed_by_administrators_alone(method):
+    assert get_min_role(RouteGroup.MANAGE, method) == "administrator"
+    assert Caller("management", "", "administrator").identity == "management"
+    assert Caller("management", "ops", "administrator").identity == "management:ops"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "scopes"),
+    [
+        ("GET", "/api/agent/budgets", ("read", "all")),
+        ("HEAD", "/api/agent/budgets", ("read", "all")),
+        ("POST", "/api/agent/budgets", ("all",)),
+        ("GET", "/api/agent/keys", ("read", "keys", "all")),
+        ("POST", "/api/agent/keys", ("keys", "all")),
+        ("DELETE", "/api/agent/keys/{id}", ("keys", "all")),
+        ("POST", "/api/agent/keysets", ("all",)),
+        ("GET", "/api/agent", ("read", "keys", "all")),
+        ("GET", "/api/agent/openapi.json", ("read", "keys", "all")),
+    ],
+)
+def test_a_management_key_calls_what_its_scope_names(method, path, scopes):
+    assert get_scopes(method, path) == scopes
+
+
+def test_a_key_without_the_scope_answers_decides_nothing():
+    require_answers(Caller("key", "laptop", "manager"))
+    with pytest.raises(Forbidden, match='the scope "answers"') as caught:
+        require_answers(Caller("key", "laptop", "manager", may_answer=False))
+    assert '"laptop"' in caught.value.details
+
+
+def test_a_session_is_named_by_a_part_of_its_digest():
+    _, session = begin_session(ANN, NOW)
+    assert session.id == session.sha256[:16]
+
+
+@pytest.mark.parametrize(("created", "used"), [("yesterday", NOW), (NOW, ""), ("9999", NOW)])
+def test_a_session_whose_times_cannot_be_computed_with_is_refused(created, used):
+    with pytest.raises(ValueError):
+        LoginSession(hash_token("x"), "ann", ANN.proof, created, used)
 
 
 def test_a_session_keeps_no_token():
@@ -130,3 +182,18 @@ def test_nobody_of_the_file_takes_over_a_session_that_began_with_a_code():
     viewer = User(user.name, "viewer", HASH)
     assert UserDirectory([viewer], None, user).get_caller(session).role == "administrator"
     assert UserDirectory([viewer]).get_caller(session) is None
+
+
+@pytest.mark.parametrize("admin", [None, ADMIN])
+def test_a_user_named_as_the_one_of_the_codes_signs_in_as_an_administrator_alone(admin):
+    by_code = get_code_user(MANAGEMENT, admin)
+    lesser, equal = (User("administrator", role, HASH) for role in ("manager", "administrator"))
+    is_taken = admin is None  # otherwise codes sign in under another name
+    directory = UserDirectory([lesser, ANN], admin, by_code)
+    assert directory.refused == (("administrator",) if is_taken else ())
+    assert directory.get("administrator") == (None if is_taken else lesser)
+    assert directory.get("ann") == ANN
+    directory = UserDirectory([equal, ANN], admin, by_code)
+    assert directory.refused == ()
+    assert directory.get("administrator") == equal
+    assert UserDirectory([lesser]).get("administrator") == lesser
