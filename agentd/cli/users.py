@@ -3,15 +3,21 @@
 import argparse
 import json
 import sys
+from contextlib import suppress
 
+from agentd.auth.key_store import KeyFile
 from agentd.auth.password import hash_password
 from agentd.auth.roles import User, is_user_name
 from agentd.auth.user_store import UserFile
 from agentd.cli.options import Subcommands, add_json_option, resolve_layout, to_sentence
 from agentd.cli.output import print_result, print_table
 from agentd.cli.password import read_new_password
-from agentd.core.errors import BadRequest
+from agentd.core.errors import AgentdError, BadRequest
+from agentd.gateway.keys.file import AccessKeyFile
+from agentd.gateway.management_keys.file import ManagementKeyFile
+from agentd.gateway.management_keys.model import ManagementKey
 from agentd.http.access import ROLE_ORDER
+from agentd.storage.layout import Layout
 
 EXAMPLES = """\
 examples:
@@ -20,13 +26,21 @@ examples:
   agentd users list
   agentd users role ann administrator        ann must sign in again
   agentd users passwd ann                    ann must sign in again with the new password
-  agentd users remove ann                    a running daemon ends their sessions at once
+  agentd users remove ann                    a running daemon ends their sessions at once;
+                                             names the keys that ann made: they stay valid
 
 A viewer reads, a manager commands the agent, an administrator also manages users. users.yml in
 the config folder may be edited by hand; comments are preserved.
 """
 
 ROLES = ROLE_ORDER[1:]
+
+_REVOKING = {
+    "keys": "agentd keys revoke NAME",
+    "accessKeys": "agentd proxy key remove KEY",
+    "managementKeys": "agentd proxy management-key remove NAME",
+}
+"""The commands that revoke keys, by the field of the result that lists these."""
 
 
 def add_parser(commands: Subcommands) -> None:
@@ -64,7 +78,8 @@ def add_parser(commands: Subcommands) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run one verb."""
-    file = UserFile(resolve_layout(args))
+    layout = resolve_layout(args)
+    file = UserFile(layout)
     match args.verb:
         case "list":
             _list(file, as_json=args.json)
@@ -80,9 +95,35 @@ def run(args: argparse.Namespace) -> int:
             file.remove(args.name)
     outcomes = {"add": "may sign in", "remove": "was removed"}
     outcome = outcomes.get(args.verb, "must sign in again")
-    result = {"name": args.name, "done": outcome}
-    print_result(f"{args.name} {outcome}", result, as_json=args.json)
+    result: dict[str, object] = {"name": args.name, "done": outcome}
+    text = f"{args.name} {outcome}"
+    if args.verb == "remove":
+        left = _find_keys_made_by(layout, args.name)
+        for field, command in _REVOKING.items():
+            result[field] = left[field]
+            if names := ", ".join(left[field]):
+                text += f"; keys made by {args.name} that remain valid: {names} ({command})"
+    print_result(text, result, as_json=args.json)
     return 0
+
+
+def _find_keys_made_by(layout: Layout, user: str) -> dict[str, list[str]]:
+    """Return the keys that a user made, as ``_REVOKING`` has them.
+
+    They belong to devices and programs, so they do not end with their maker. What cannot be read
+    is left out: its keys are refused, and ``agentd check`` says why.
+    """
+    maker, keys = f"user:{user}", KeyFile(layout, AccessKeyFile(layout))
+    contents = keys.read()
+    valid = [one for one in contents.named if one.sha256 not in contents.revoked]
+    managing: tuple[ManagementKey, ...] = ()
+    with suppress(AgentdError):
+        managing = ManagementKeyFile(layout).load().keys
+    return {
+        "keys": [one.name for one in valid if one.created_by == maker],
+        "accessKeys": [one.name for one in keys.load_access_keys().get(maker, ())],
+        "managementKeys": [one.name for one in managing if one.created_by == maker],
+    }
 
 
 def _add(file: UserFile, args: argparse.Namespace) -> None:

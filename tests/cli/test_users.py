@@ -9,11 +9,18 @@ from pathlib import Path
 import pytest
 
 from agentd.auth import password
+from agentd.auth.key import issue_key
+from agentd.auth.key_store import KeyFile
 from agentd.auth.password import HashCost, is_password_hash, verify_password
 from agentd.auth.user_store import UserFile
 from agentd.cli.main import main
+from agentd.gateway.keys import model
+from agentd.gateway.keys.file import AccessKeyFile
+from agentd.gateway.management_keys.file import ManagementKeyFile
+from agentd.gateway.management_keys.model import issue_management_key
 from agentd.storage.layout import Layout
 
+AT = "2026-01-01T00:00:00.000Z"
 WORD = "correct horse battery"
 
 
@@ -120,6 +127,40 @@ def test_the_list_shows_names_and_roles_and_no_hash(typed, capsys):
     assert capsys.readouterr().out == "ann  manager\nbob  viewer\n"
     main(["users", "list", "--json"])
     assert json.loads(capsys.readouterr().out)[1] == {"name": "bob", "role": "viewer"}
+
+
+def test_who_removes_a_person_is_told_which_of_their_keys_remain_valid(typed, capsys, folder):
+    layout = Layout("state", "config")
+    (folder / "state" / "proxy").mkdir(mode=0o700, parents=True)
+    (folder / "state").chmod(0o700)
+    keys = KeyFile(layout)
+    for name, by in {"phone": "user:ann", "gone": "user:ann", "other": "user:anna"}.items():
+        keys.add(issue_key(name, AT, by)[1])
+    revoked = (folder / "state" / "keys.yml").read_bytes()
+    keys.revoke("gone", AT)
+    (folder / "state" / "keys.yml").write_bytes(revoked)  # an older file came back
+    AccessKeyFile(layout).add(model.issue("chatbot", AT, "user:ann")[1])
+    managing = issue_management_key("ops", "all", AT, "user:ann")[1]
+    ManagementKeyFile(layout).add(managing)
+    add(typed)
+    capsys.readouterr()
+    assert main(["users", "remove", "ann"]) == 0
+    told = capsys.readouterr().err
+    assert "that remain valid: phone (agentd keys revoke NAME)" in told
+    assert "chatbot (agentd proxy key remove KEY)" in told
+    assert "ops (agentd proxy management-key remove NAME)" in told
+    assert "gone" not in told
+    assert "other" not in told
+    add(typed)
+    capsys.readouterr()
+    assert main(["users", "remove", "ann", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {
+        "name": "ann",
+        "done": "was removed",
+        "keys": ["phone"],
+        "accessKeys": ["chatbot"],
+        "managementKeys": ["ops"],
+    }
 
 
 @pytest.mark.parametrize(

@@ -120,7 +120,10 @@ def test_people_are_added_changed_and_removed(ada: Person, site: Serving) -> Non
         assert client.get("/api/session", one).status == 401
     choose_from_menu(page, "People", "zoe", "Role: manager")
     expect(find_row(page, "People", "zoe")).to_contain_text("manager")
+    manager = {"Authorization": f"Bearer {client.post('/api/session', login)['token']}"}
+    assert client.post("/api/keys", {"name": "zoes-phone"}, headers=manager).status == 201
     choose_from_menu(page, "People", "zoe", "Remove")
+    expect(page.get_by_role("dialog")).to_contain_text("until you revoke them: zoes-phone.")
     page.get_by_role("dialog").get_by_role("button", name="Remove").click()
     expect(find_row(page, "People", "zoe")).to_have_count(0)
     assert client.post("/api/session", login).status == 401

@@ -65,8 +65,11 @@ export function peopleCard() {
 
   /** @param {Person} person */
   async function removePerson(person) {
+    const left = await keysMadeBy(person);
     const sure = await confirm({
-      title: `Remove ${person.name}?`, text: "Every login of theirs ends. What they did stays in the chats.",
+      title: `Remove ${person.name}?`,
+      text: `Every login of theirs ends. What they did stays in the chats.${left.length
+        ? ` Access keys that they made stay valid until you revoke them: ${left.join(", ")}.` : ""}`,
       action: "Remove", danger: true,
     });
     if (sure) await attempt(() => remove(at(person)), `${person.name} is removed`);
@@ -84,6 +87,21 @@ export function peopleCard() {
       toastError(error, () => void attempt(act, done));
     }
     await reload();
+  }
+}
+
+/**
+ * The names of the valid access keys that this person made; none where they cannot be read.
+ * @param {Person} person
+ * @returns {Promise<string[]>}
+ */
+async function keysMadeBy(person) {
+  try {
+    /** @type {{ keys: { name: string, createdBy: string, revoked: boolean }[] }} */
+    const { keys } = await get("/api/keys");
+    return keys.filter((key) => key.createdBy === `user:${person.name}` && !key.revoked).map((key) => key.name);
+  } catch {
+    return [];
   }
 }
 
