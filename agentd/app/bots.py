@@ -1,6 +1,7 @@
 """Wires the messenger bots of ``bots.yml``, the services they use, and their endpoints."""
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Self
 
@@ -18,8 +19,9 @@ from agentd.bots.services import BotServices
 from agentd.bots.store import BotStateFiles, BotsYmlFile, read_token
 from agentd.bots.telegram import Telegram
 from agentd.chats.service import ChatService
+from agentd.chats.state import ChatSummary
 from agentd.core.clock import Clock
-from agentd.core.errors import Unavailable
+from agentd.core.errors import AgentdError, Unavailable
 from agentd.core.events import EventBus
 from agentd.core.tasks import cancel_task
 from agentd.http.routing import Route
@@ -32,6 +34,8 @@ from agentd.workspace.uploads.store import UploadFolder
 
 if TYPE_CHECKING:
     from agentd.bots.polling import BotPoller
+
+log = logging.getLogger("agentd.bots")
 
 
 class BotsComponent:
@@ -47,7 +51,13 @@ class BotsComponent:
         """The current contents of ``bots.yml``."""
         self._shown = BotDirectory()
         self._service = BotService(
-            yml, self.file, self._shown, self._connect, self._create_poller, self._publish_bots
+            yml,
+            self.file,
+            self._memories,
+            self._shown,
+            self._connect,
+            self._create_poller,
+            self._publish_bots,
         )
         self.get_bots = self._service.get_bots
         self.send_notice = self._service.send_notice
@@ -68,6 +78,13 @@ class BotsComponent:
         await self.file.stop()
         if self._living:
             await cancel_task(self._living)
+
+    async def forget_chat(self, chat: ChatSummary) -> None:
+        """Drop what bots keep of a chat that was removed for ever, such as prompts of buttons."""
+        try:
+            await self._service.forget_chat(chat.id)
+        except AgentdError as error:
+            log.warning("bots keep what they know of chat %d: %s", chat.id, error.message)
 
     def _on_file_changed(self) -> None:
         self._service.on_file_changed()

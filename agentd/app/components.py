@@ -179,10 +179,7 @@ async def start_components(
     workspace = await start(
         WorkspaceComponent(folder, layout, generation, clock, bus, worktrees.service.open_copy)
     )
-    bot_services = build_bot_services(
-        config_files, chats, agent, clock, bus, workspace, analytics_speech
-    )
-    bots = await start(BotsComponent(layout, environ, bot_services))
+    bots = await start(_build_bots(core, agent, workspace, analytics_speech))
     remote = RemoteEndpoints(chats, bots.get_bots, skills, worktrees.service, agent.engines)
     chats_component = await start(
         ChatsComponent(
@@ -289,6 +286,17 @@ def _build_schedules(core: Core, worktrees: WorktreesComponent, agent: Agent) ->
     return SchedulesComponent(
         core.layout, core.chats, core.config_files, planner, abilities, core.clock, core.bus
     )
+
+
+def _build_bots(
+    core: Core, agent: Agent, workspace: WorkspaceComponent, speech: AnalyticsSpeechComponent
+) -> BotsComponent:
+    services = build_bot_services(
+        core.config_files, core.chats, agent, core.clock, core.bus, workspace, speech
+    )
+    bots = BotsComponent(core.layout, core.environ, services)
+    core.repository.on_removed.append(bots.forget_chat)
+    return bots
 
 
 def _build_worktrees(core: Core) -> WorktreesComponent:

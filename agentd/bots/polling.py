@@ -80,6 +80,8 @@ class BotPoller:
         self._running = False
         self._problem: str | None = None
         self._strangers: set[int] = set()
+        self._saved: SavedState | None = None
+        """The state of the bot, once it was loaded."""
 
     @property
     def status(self) -> BotStatus:
@@ -103,6 +105,15 @@ class BotPoller:
         finally:
             self._set_status(running=False, problem=self._problem)
 
+    async def forget_chat(self, chat: int) -> bool:
+        """Drop a chat that was removed for ever from the state; False if that is not loaded.
+
+        Raises ``Unavailable`` when the disk fails.
+        """
+        if self._saved and self._saved.state.forget_chat(chat):
+            await self._saved.save()
+        return self._saved is not None
+
     def report_crash(self, error: BaseException) -> None:
         """Show in the status that the poller failed with an unexpected error."""
         log.error("the bot %s stopped after an unexpected error", self.settings.id, exc_info=error)
@@ -111,7 +122,7 @@ class BotPoller:
     async def _run_session(self) -> None:
         messenger = await self._connect(self.settings)
         try:
-            saved = await SavedState.load(self._store, self.settings.id)
+            saved = self._saved = await SavedState.load(self._store, self.settings.id)
             account = await self._connect_account(messenger)
             saved.state.use_account(account.id)
             sender = MessageSender(messenger)

@@ -1,7 +1,7 @@
 """Runs the configured bots: starts new ones, restarts changed ones, stops removed ones."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeVar
@@ -57,6 +57,14 @@ class BotsConfig(Protocol):
         ...
 
 
+class BotStates(Protocol):
+    """The states of all bots on disk (``bots.store.BotStateFiles``)."""
+
+    def forget_chat(self, chat: int, loaded: Collection[str]) -> None:
+        """Drop a chat from all but those that are ``loaded``; blocks, ``Unavailable``."""
+        ...
+
+
 class BotService:
     """Runs the bots of the file, and edits it."""
 
@@ -64,12 +72,14 @@ class BotService:
         self,
         file: BotFile,
         configured: BotsConfig,
+        states: BotStates,
         directory: BotDirectory,
         connect: Callable[[BotSettings], Awaitable[Messenger]],
         build_poller: "Callable[[BotSettings, Callable[[], None]], BotPoller]",
         on_change: Callable[[], None],
     ) -> None:
         self._file = file
+        self._states = states
         self._configured = configured
         self._directory = directory
         self._connect = connect
@@ -157,6 +167,12 @@ class BotService:
         finally:
             with suppress(AgentdError):
                 await messenger.close()
+
+    async def forget_chat(self, chat: int) -> None:
+        """Drop a chat that was removed for ever from the states of all bots; ``Unavailable``."""
+        pollers = {bot_id: poller for bot_id, (poller, _) in self._pollers.items()}
+        loaded = [one for one, poller in pollers.items() if await poller.forget_chat(chat)]
+        await asyncio.to_thread(self._states.forget_chat, chat, loaded)
 
     async def run(self) -> None:
         """Run the configured bots until cancelled; then stop them all."""

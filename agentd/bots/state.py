@@ -96,6 +96,14 @@ class BotState(Struct):
             return bool(users)
         return (link.user or conversation) in users
 
+    def forget_chat(self, chat: int) -> bool:
+        """Drop the links and buttons of a chat; return whether there were any."""
+        links = {one: link for one, link in self.links.items() if link.chat != chat}
+        buttons = {one: button for one, button in self.buttons.items() if button.chat != chat}
+        has_changed = len(links) + len(buttons) < len(self.links) + len(self.buttons)
+        self.links, self.buttons = links, buttons
+        return has_changed
+
     def add_button(self, chat: int, prompt: str) -> int:
         """Add a button and return its number."""
         self.last_button += 1

@@ -4,7 +4,9 @@
 tokens, so nobody else may read it.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+import os
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from os.path import expanduser
 from typing import Any, Literal
 
@@ -22,7 +24,7 @@ from agentd.core.errors import (
     suggest_name,
 )
 from agentd.storage import document
-from agentd.storage.document import Document
+from agentd.storage.document import Document, translate_os_errors
 from agentd.storage.layout import Layout
 from agentd.storage.yaml import editor as yaml_editor
 from agentd.storage.yaml import reader as yaml_reader
@@ -187,6 +189,21 @@ class BotStateFiles:
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             what = f"is damaged: {error}; restore it, or delete it and its conversations start over"
             raise ConfigError([ConfigProblem(path, 0, what)]) from error
+
+    def forget_chat(self, chat: int, loaded: Collection[str]) -> None:
+        """Drop a chat from the states of all bots but those that are ``loaded``; ``Unavailable``.
+
+        Also of bots that were removed. A damaged state stays as it is.
+        """
+        with translate_os_errors(self._layout.bots, "read"):
+            names = os.listdir(self._layout.bots) if os.path.isdir(self._layout.bots) else []
+        for name in names:
+            bot_id, ending = os.path.splitext(name)
+            if ending == ".json" and bot_id not in loaded:
+                with suppress(ConfigError):
+                    state = self.load(bot_id)
+                    if state.forget_chat(chat):
+                        self.save(bot_id, state)
 
     def save(self, bot_id: str, state: BotState) -> None:
         """Save the state; ``Unavailable`` when the disk fails."""

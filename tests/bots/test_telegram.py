@@ -594,6 +594,37 @@ def test_a_deleted_chat_is_followed_by_a_new_one(tmp_path: Path, api: BotApi) ->
         assert daemon.client().messages(2)[0]["content"] == "two"
 
 
+@pytest.mark.parametrize("is_running", [True, False])
+def test_nothing_of_a_chat_that_is_deleted_for_good_stays_in_a_bots_state(
+    tmp_path: Path, api: BotApi, is_running: bool
+) -> None:
+    configure(tmp_path, api)
+    engine = Engine()
+    engine.says = lambda given: [ReplyCompleted(f"Done\n[[Again|{given.prompt} once more]]")]
+    with Serving(tmp_path, engine) as daemon:
+        path = Path(daemon.layout.get_bot_state_path(BOT))
+        buttons = []
+        for number, text in enumerate(("/new secret", "/new plain"), 1):
+            api.say(text)
+            until(lambda number=number: len(api.list_texts()) == number)
+            buttons.append(api.list_buttons()["Again"])
+            wait_until_idle(daemon, number)
+        until(lambda: not api.waiting)
+        if not is_running:
+            configure(tmp_path, api, enabled=False)
+            until(lambda: not get_bot(daemon)["running"])
+        client = daemon.client()
+        assert client.delete("/api/chats/1").status == 200
+        assert b"secret once more" in path.read_bytes()  # the chat can be restored
+        assert client.delete("/api/chats/trash/1").status == 204
+        assert b"secret" not in path.read_bytes()
+        assert b"plain once more" in path.read_bytes()
+        if is_running:
+            api.press(buttons[0])
+            until(lambda: "That button is too old." in api.list_notes())
+            assert list_prompts(daemon) == ["secret", "plain"]
+
+
 def test_a_bot_begins_changes_and_ends_with_its_file(tmp_path: Path, api: BotApi) -> None:
     with Serving(tmp_path) as daemon:
         assert daemon.client().get("/api/remote/bots")["bots"] == []
