@@ -7,6 +7,7 @@ needs of them stays known as summaries. The format is specified in ``state/READM
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
@@ -57,6 +58,8 @@ class ChatFiles:
         self._readers = ThreadPoolExecutor(4, "read")
         self._opened: dict[int, _OpenChat] = {}
         self._opening: dict[int, asyncio.Future[Chat]] = {}
+        self._awaited = Counter[int]()
+        """How many wait for a chat to be opened: it stays at least until they have it."""
         self._failed_journals: dict[int, tuple[int, str]] = {}
         """Journals not to be written before a restart: the bytes that are safe, and why."""
 
@@ -80,7 +83,13 @@ class ChatFiles:
         if chat_id not in self._opening:
             self._opening[chat_id] = task = asyncio.ensure_future(self._load(chat_id))
             task.add_done_callback(_retrieve_exception)
-        return await asyncio.shield(self._opening[chat_id])
+        self._awaited[chat_id] += 1
+        try:
+            return await asyncio.shield(self._opening[chat_id])
+        finally:
+            self._awaited[chat_id] -= 1
+            if not self._awaited[chat_id]:
+                del self._awaited[chat_id]
 
     def append(
         self,
@@ -213,6 +222,7 @@ class ChatFiles:
                 opened.journal.is_settled
                 and not opened.journal.fresh
                 and not opened.chat.agent.turn
+                and chat_id not in self._awaited
             ):
                 if opened.chat.lines - opened.checkpointed > CHECKPOINT_EVERY // 16:
                     self._write_checkpoint(opened)

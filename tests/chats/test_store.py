@@ -102,6 +102,20 @@ async def test_chats_at_work_and_unwritten_ones_stay_and_keep_no_other_from_goin
         assert len(services.files._opened) <= 6
 
 
+@pytest.mark.parametrize("bound", ["MAX_OPEN_CHATS", "MAX_RECENT_BYTES"])
+async def test_a_chat_stays_until_those_who_opened_it_have_it(layout, monkeypatch, bound):
+    """However few may be kept, such as while others that are at work take all of the memory."""
+    async with running_services(layout) as services:
+        numbers = [(await services.chats.create(NewChat(prompt="x"), ME)).id for _ in range(5)]
+    monkeypatch.setattr(module, bound, 0 if bound == "MAX_OPEN_CHATS" else -1)
+    async with running_services(layout) as services:
+        appends = [services.chats.append_prompt(number, "y", "", ME) for number in numbers * 2]
+        await asyncio.gather(*appends)
+        assert not services.files._awaited
+        for number in numbers:
+            assert [one.text for one in (await services.chats.get(number)).queue] == [*"xyy"]
+
+
 async def test_many_openings_of_one_chat_are_one(layout, monkeypatch):
     async with running_services(layout) as services:
         number = (await services.chats.create(NewChat(prompt="x"), ME)).id

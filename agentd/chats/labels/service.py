@@ -160,8 +160,8 @@ class LabelService:
             labels = self._chats.get_summary(chat).labels
             if name not in labels:
                 _require_room(len(labels) + 1)
-        await _gather_all(
-            self._editing.change_labels(chat, by, add=[name], remove=[]) for chat in chats
+        await _run_in_portions(
+            lambda chat: self._editing.change_labels(chat, by, add=[name], remove=[]), chats
         )
 
     async def remove_from_chats(self, name: str, chats: Collection[int], by: str) -> None:
@@ -171,8 +171,8 @@ class LabelService:
     async def _remove_from_chats(self, name: str, chats: Collection[int], by: str) -> None:
         for chat in chats:
             self._chats.get_summary(chat)
-        await _gather_all(
-            self._editing.change_labels(chat, by, add=[], remove=[name]) for chat in chats
+        await _run_in_portions(
+            lambda chat: self._editing.change_labels(chat, by, add=[], remove=[name]), chats
         )
 
     async def set_labels(self, chat_id: int, names: Collection[str], by: str) -> tuple[str, ...]:
@@ -228,10 +228,7 @@ class LabelService:
 
     async def _relabel_chats(self, change: LabelChange, add: Collection[str]) -> None:
         found = [chat.id for chat in self._chats.summaries.values() if change.name in chat.labels]
-        for at in range(0, len(found), AT_ONCE):
-            await _gather_all(
-                self._relabel_chat(chat, change, add) for chat in found[at : at + AT_ONCE]
-            )
+        await _run_in_portions(lambda chat: self._relabel_chat(chat, change, add), found)
 
     async def _relabel_chat(self, chat: int, change: LabelChange, add: Collection[str]) -> None:
         try:
@@ -249,9 +246,14 @@ def _require_room(labels: int) -> None:
         raise BadRequest(f"A chat has at most {MAX_LABELS} labels")
 
 
-async def _gather_all(changes: Iterable[Awaitable[object]]) -> None:
-    """Run all at once; raise the first failure when none is running any more."""
-    done = await asyncio.gather(*changes, return_exceptions=True)
-    for result in done:
-        if isinstance(result, BaseException):
-            raise result
+async def _run_in_portions(
+    change: Callable[[int], Awaitable[object]], chats: Collection[int]
+) -> None:
+    """Change these chats, some at a time; raise the first failure of a portion when it is done."""
+    left = list(chats)
+    while left:
+        portion, left = left[:AT_ONCE], left[AT_ONCE:]
+        done = await asyncio.gather(*map(change, portion), return_exceptions=True)
+        for result in done:
+            if isinstance(result, BaseException):
+                raise result

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 import pytest
 
 from agentd.chats.commands import ChatCommands
+from agentd.chats.labels import service as module
 from agentd.chats.labels.model import Label
 from agentd.chats.labels.service import LabelService
 from agentd.chats.labels.store import LabelChangeFile, LabelFile
@@ -141,3 +142,34 @@ async def test_a_chat_that_is_deleted_during_a_rename_gets_the_new_name_in_the_t
         assert services.chats.get_summary(kept).labels == ("b",)
         [summary] = trash.list_deleted()
         assert (summary.id, summary.labels) == (deleted, ("b",))
+
+
+async def test_labels_of_many_chats_change_some_at_a_time(layout, monkeypatch):
+    """All at once would hold each of these chats in memory, and a file of each open."""
+    monkeypatch.setattr(module, "AT_ONCE", 2)
+    async with running_services(layout) as services:
+        editing = CountingCommands(services.chats._chats)
+        labels = build_labels(services, editing)
+        chats = [(await services.chats.create(NewChat(), ME)).id for _ in range(5)]
+        await labels.create(Label("a"))
+        await labels.add_to_chats("a", chats, ME)
+        assert await labels.list_with_counts() == [(Label("a"), 5)]
+        await labels.remove_from_chats("a", chats, ME)
+        assert await labels.list_with_counts() == [(Label("a"), 0)]
+        assert editing.most == 2
+
+
+class CountingCommands(ChatCommands):
+    """Counts how many chats get labels at the same time."""
+
+    running = most = 0
+
+    async def change_labels(
+        self, chat_id: int, by: str, *, add: Iterable[str] = (), remove: Iterable[str] = ()
+    ) -> tuple[str, ...]:
+        self.running += 1
+        self.most = max(self.most, self.running)
+        try:
+            return await super().change_labels(chat_id, by, add=add, remove=remove)
+        finally:
+            self.running -= 1
