@@ -14,6 +14,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
 
@@ -281,6 +282,8 @@ def _write(job: _Job) -> int | None:
         if fd is not None:
             job.dead = not _cut_back(fd, journal.size)
             os.close(fd)
+            if journal.fresh and not job.dead:
+                _remove_empty(journal.path)
         return None
 
 
@@ -307,6 +310,16 @@ def _cut_back(fd: int, size: int) -> bool:
     except OSError:
         return False
     return True
+
+
+def _remove_empty(path: str) -> None:
+    """Remove a new journal and its folder again, since nothing came of it; if not, the next start.
+
+    On a full disk each further try would take space for another folder.
+    """
+    with suppress(OSError):
+        os.unlink(path)
+        os.rmdir(os.path.dirname(path))
 
 
 def _sync(job: _Job, fd: int) -> None:

@@ -283,10 +283,15 @@ async def test_a_key_whose_write_failed_may_be_used_again(layout, monkeypatch):
         assert list_texts(await services.chats.get(number)) == ["x"]
 
 
+@pytest.mark.parametrize("chats_before", [0, 1])
 async def test_a_key_whose_caller_left_before_the_write_failed_may_be_used_again(
-    layout, monkeypatch
+    layout, monkeypatch, chats_before
 ):
+    """The first chat fails with the reservation of ids, those after it with their journals."""
     async with running_services(layout) as services:
+        for _ in range(chats_before):
+            await create_chat(services)
+            await services.files.unload(await services.chats.get(1))
         fill_disk(monkeypatch)
         caller = asyncio.create_task(services.chats.create(NewChat(once=ONCE), ME))
         await asyncio.sleep(0)

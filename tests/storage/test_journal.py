@@ -196,6 +196,29 @@ async def test_a_write_that_fails_is_cut_off_again_and_the_next_one_goes_on(
     assert Path(layout.get_journal_path(1)).read_bytes() == b"one\nthree\n"
 
 
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO])
+async def test_a_new_journal_that_could_not_be_begun_leaves_nothing(
+    layout, committer, journals, monkeypatch, code
+):
+    await committer.append(journals[0], b"one\n", do_nothing)
+    with monkeypatch.context() as patch:
+        fail_calls(patch, "write", code)
+        for journal in journals[1:]:
+            with pytest.raises(Unavailable, match=r"cannot write .*journal\.jsonl"):
+                await committer.append(journal, b"x\n", do_nothing)
+    assert os.listdir(layout.chats) == ["1"]
+    again = Journal(journals[1].path, 0, fresh=True)
+    await committer.append(again, b"x\n", do_nothing)
+
+
+async def test_what_another_program_put_in_the_place_of_a_new_journal_stays(committer, journals):
+    os.mkdir(os.path.dirname(journals[0].path))
+    Path(journals[0].path).touch()
+    with pytest.raises(Unavailable):
+        await committer.append(journals[0], b"x\n", do_nothing)
+    assert Path(journals[0].path).read_bytes() == b""
+
+
 async def test_a_limit_on_the_file_s_size_is_met_for_real(layout, committer, journals):
     """The kernel writes up to the limit and then refuses: the half must go again."""
     journal = journals[0]
