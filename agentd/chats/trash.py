@@ -72,12 +72,15 @@ class Trash:
         return self._chats.get_summary(chat_id)
 
     async def change_label(self, name: str, by: str, *, add: Iterable[str]) -> None:
-        """Put other labels in the place of one; a chat that cannot be written keeps it."""
-        async with self._lock:
-            found = [one.id for one in self.list_deleted() if name in one.labels]
-            for at in range(0, len(found), AT_ONCE):
-                changes = (self._relabel(one, name, by, add) for one in found[at : at + AT_ONCE])
-                await asyncio.gather(*changes)
+        """Put other labels in the place of one; a chat that cannot be written keeps it.
+
+        Chats that are restored meanwhile may keep it, too.
+        """
+        found = [one.id for one in self.list_deleted() if name in one.labels]
+        for at in range(0, len(found), AT_ONCE):
+            async with self._lock:  # others may come in between
+                portion = [one for one in found[at : at + AT_ONCE] if one in self._chats.deleted]
+                await asyncio.gather(*(self._relabel(one, name, by, add) for one in portion))
 
     async def _relabel(self, chat_id: int, name: str, by: str, add: Iterable[str]) -> None:
         try:
@@ -102,14 +105,18 @@ class Trash:
         ``now`` is the time of a ``SettledClock``: nobody gets a chat back.
         """
         horizon = format_iso(parse_iso(now) - RETENTION)
-        async with self._lock:
-            for chat in [one for one in self.list_deleted() if one.deleted_at < horizon]:
-                try:
-                    await self._remove(chat.id)
-                except AgentdError as error:
-                    log.warning("chat %d stays in the trash: %s", chat.id, error.message)
-                else:
-                    log.info("chat %d, deleted %s, is gone for ever", chat.id, chat.deleted_at)
+        for chat in [one for one in self.list_deleted() if one.deleted_at < horizon]:
+            async with self._lock:  # who deletes or restores a chat waits for one, not for all
+                if self._chats.deleted.get(chat.id) is chat:
+                    await self._purge_chat(chat)
+
+    async def _purge_chat(self, chat: ChatSummary) -> None:
+        try:
+            await self._remove(chat.id)
+        except AgentdError as error:
+            log.warning("chat %d stays in the trash: %s", chat.id, error.message)
+        else:
+            log.info("chat %d, deleted %s, is gone for ever", chat.id, chat.deleted_at)
 
     async def _remove(self, chat_id: int) -> None:
         await self._files.purge(chat_id)

@@ -1,19 +1,23 @@
 """A deleted chat stays in its folder, and what earlier versions moved elsewhere comes back."""
 
+import asyncio
 import errno
 import os
 import shutil
+from collections.abc import Awaitable
 from pathlib import Path
 
 import pytest
 
+from agentd.chats import trash as module
+from agentd.chats.commands import ChatCommands
 from agentd.chats.events import ChatDeletedUpdate, ChatUpdate
 from agentd.chats.service import NewChat
 from agentd.chats.trash import Trash
 from agentd.chats.trash_store import TrashFolder, remove_chat_folder
 from agentd.core.errors import NotFound, Unavailable
 from agentd.storage.layout import Layout
-from tests.conftest import ME, TEST, Services, running_services
+from tests.conftest import ME, TEST, Services, running_services, until
 
 DAY = 24 * 3600.0
 
@@ -69,6 +73,79 @@ async def test_what_is_thirty_days_old_is_gone_for_ever_and_nothing_else(layout)
         assert (await services.chats.create(NewChat(), ME)).id > alive
     async with running_services(layout) as services:
         assert [chat.id for chat in make_trash(services).list_deleted()] == [young]
+
+
+class HeldFiles:
+    """Removes chats only once it is told to; notes which."""
+
+    def __init__(self) -> None:
+        self.began: list[int] = []
+        self.go_on = asyncio.Event()
+
+    async def purge(self, chat_id: int) -> None:
+        self.began.append(chat_id)
+        await self.go_on.wait()
+
+
+@pytest.mark.gen_test
+async def test_who_deletes_or_restores_a_chat_waits_for_no_long_purge(layout):
+    """Thousands of chats that were deleted at once are purged at once: that takes minutes."""
+    async with running_services(layout) as services:
+        *old, alive = [await make_chat(services) for _ in range(5)]
+        files = HeldFiles()
+        trash = Trash(services.chats._chats, files)
+        for number in old:
+            services.clock.move(1)
+            await trash.delete(number, ME)
+        services.clock.move(31 * DAY)
+        purging = asyncio.create_task(trash.purge(services.clock.now()))
+        await until(lambda: files.began)
+        begun = []
+
+        async def follow(change: Awaitable[object]) -> None:
+            await change
+            begun.append(len(files.began))
+
+        changes = [trash.delete(alive, ME), trash.restore(old[0], ME)]
+        waiting = [asyncio.create_task(follow(change)) for change in changes]
+        await asyncio.sleep(0)
+        files.go_on.set()
+        await asyncio.gather(*waiting, purging)
+        assert begun == [1, 1]
+        assert files.began == [old[3], old[2], old[1]]
+        assert sorted(one.id for one in services.chats.list_summaries()) == [old[0]]
+
+
+@pytest.mark.gen_test
+async def test_who_deletes_or_restores_a_chat_waits_for_no_relabelling_of_the_whole_trash(
+    layout, monkeypatch
+):
+    monkeypatch.setattr(module, "AT_ONCE", 1)
+    async with running_services(layout) as services:
+        trash, commands = make_trash(services), ChatCommands(services.chats._chats)
+        *old, alive = [await make_chat(services) for _ in range(5)]
+        for number in old:
+            await commands.change_labels(number, ME, add=["before"])
+            services.clock.move(1)
+            await trash.delete(number, ME)
+        relabelled = []
+
+        def count_relabelled() -> int:
+            return sum(one.labels == ("after",) for one in trash.list_deleted())
+
+        async def follow(change: Awaitable[object]) -> None:
+            await change
+            relabelled.append(count_relabelled())
+
+        changes = [
+            trash.change_label("before", ME, add=["after"]),
+            follow(trash.delete(alive, ME)),
+            follow(trash.restore(old[0], ME)),
+        ]
+        await asyncio.gather(*changes)
+        assert relabelled == [1, 1]
+        assert count_relabelled() == 3
+        assert services.chats.get_summary(old[0]).labels == ("before",)
 
 
 @pytest.mark.gen_test
