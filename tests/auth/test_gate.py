@@ -23,6 +23,7 @@ BY_LOGIN = [RouteGroup.EXTENDED, RouteGroup.LIVE]
 
 class Logins:
     def get_caller(self, session: str) -> Caller | None:
+        assert session, "there is nothing to look up"
         return ANN if session == "ann's" else None
 
 
@@ -60,6 +61,14 @@ def test_without_a_key_a_login_does(surface):
         assert gate.authenticate(surface, Credentials(session="ann's")) == ANN
         assert_refused(gate, surface, Credentials(session="somebody's"))
         assert_refused(gate, surface, Credentials())
+
+
+@pytest.mark.parametrize("surface", BY_LOGIN)
+def test_where_nobody_can_sign_in_no_login_is_accepted(surface):
+    for gate in (Gate(KeyRing("", [KEPT])), Gate(KeyRing())):
+        assert_refused(gate, surface, Credentials(session="ann's"))
+        assert_refused(gate, surface, Credentials(session=""))
+    assert_refused(WITH_KEYS, surface, Credentials(session=""))
 
 
 def test_the_remote_surface_takes_no_login():

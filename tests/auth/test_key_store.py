@@ -6,6 +6,7 @@ import os
 import stat
 import threading
 import time
+from collections.abc import Mapping, Sequence, Set
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,9 @@ from agentd.auth import key_store as disk_keys
 from agentd.auth.key import KeyRing, NamedKey, issue_key
 from agentd.auth.key_store import KeyFile
 from agentd.core.errors import (
+    AgentdError,
     ConfigError,
+    ConfigProblem,
     Conflict,
     Forbidden,
     NotFound,
@@ -134,6 +137,21 @@ def test_a_key_without_the_scope_answers_stays_so_when_it_is_regenerated(file, l
     ]
 
 
+def test_a_regenerated_key_is_made_by_who_regenerates_it_unless_that_is_itself(file, layout):
+    file.add(PHONE)
+    file.add(make_by("laptop", "user:ann"))
+    for maker, known in {
+        "key:laptop": "user:ann",
+        "": "user:ann",
+        "key:phone": "key:phone",
+    }.items():
+        file.renew(make_by("laptop", maker))
+        assert file.read().named[1].created_by == known
+    file.renew(make_by("phone", ""))
+    assert read_text(layout).count("created_by") == 1
+    assert file.revoke("phone", AT, with_children=True).revoked == ("phone", "laptop")
+
+
 def test_a_name_is_taken_once(file):
     file.add(LAPTOP)
     with pytest.raises(Conflict, match="regenerate laptop"):
@@ -162,6 +180,43 @@ def test_revoking_one_leaves_the_other(file):
     assert file.read().named == (PHONE,)
     with pytest.raises(NotFound, match='no key named "laptop"'):
         file.revoke("laptop", AT)
+
+
+class UnreachableAccessKeys:
+    """The gateway's access keys, whose file cannot be used."""
+
+    def __init__(self, error: AgentdError) -> None:
+        self._error = error
+
+    def find_by_maker(self) -> Mapping[str, Sequence[Any]]:
+        raise self._error
+
+    def remove_made_by(self, makers: Set[str]) -> Sequence[Any]:
+        raise self._error
+
+
+@pytest.mark.parametrize("with_children", [True, False])
+@pytest.mark.parametrize(
+    ("error", "kind", "details"),
+    [
+        (ConfigError([ConfigProblem("access-keys.yml", 3, "is wrong")]), Conflict, "is wrong"),
+        (Unavailable("The disk fails", "Free space."), Unavailable, "Free space."),
+    ],
+)
+def test_a_key_is_revoked_though_its_access_keys_cannot_be_reached(
+    file, layout, error, kind, details, with_children
+):
+    file.add(LAPTOP)
+    file.add(PHONE)
+    with pytest.raises(kind, match="laptop: revoked, but access keys") as caught:
+        KeyFile(layout, UnreachableAccessKeys(error)).revoke(
+            "laptop", AT, with_children=with_children
+        )
+    assert details in caught.value.details
+    assert list_good_names(file) == ["phone"]
+    assert file.read().named == (LAPTOP, PHONE)  # who made what is still known
+    assert file.revoke("laptop", AT, with_children=with_children).revoked == ("laptop",)
+    assert file.read().named == (PHONE,)
 
 
 def test_an_unknown_name_is_reported_with_its_neighbour(file):
