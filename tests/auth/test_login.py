@@ -218,7 +218,8 @@ def test_a_program_gets_the_token_itself_and_needs_no_xsrf(people: Serving) -> N
     client = people.client(None)
     assert client.get(SESSION, bearer)["user"] == "mia"
     assert client.send("PUT", f"{CHATS}/settings", {}, bearer).status == 404
-    assert client.send("DELETE", SESSION, None, bearer).status == 204
+    left = client.send("DELETE", SESSION, None, bearer)
+    assert (left.status, left.headers.get("Set-Cookie")) == (204, None), "a browser's login stays"
     assert client.get(SESSION, bearer).status == 401
 
 
