@@ -214,13 +214,19 @@ class BotPoller:
         if update.moved_to:
             session.forwarder.move(update.chat, update.moved_to)
         elif update.user in self.settings.users:
+            if session.handler.answers_open_question(update):
+                # Lost if this ends now, instead of answering the next question after a restart.
+                await self._save_handled(update, session)
             reply = await self._retry_until_stored(lambda: session.handler.handle(update))
             session.state.note_user(update.chat, update.user)
         else:
             self._ignore_stranger(update)
+        await self._save_handled(update, session)
+        session.forwarder.reply(update, reply)
+
+    async def _save_handled(self, update: IncomingUpdate, session: _Session) -> None:
         session.state.mark_handled(update.id, self._services.clock.now())
         await self._retry_until_stored(session.saved.save)
-        session.forwarder.reply(update, reply)
 
     async def _retry_until_stored(self, step: Callable[[], Awaitable[T]]) -> T:
         """Return the step's result; retry while the disk fails."""

@@ -100,6 +100,13 @@ class UpdateHandler:
         except AgentdError as error:
             return Reply(replies.escape_markdown(error.message), error.message)
 
+    def answers_open_question(self, update: IncomingUpdate) -> bool:
+        """Return whether an update answers whichever question is open, so names none."""
+        match parse_update(update, self._state):
+            case AnswerApproval(number=0) | AnswerInWords():
+                return not is_for_another_bot(update, self._name)
+        return False
+
     async def _execute(self, instruction: Instruction, update: IncomingUpdate) -> Reply:
         """Execute an instruction; what a damaged chat refuses is not tried for ever."""
         try:

@@ -11,10 +11,12 @@ from typing import Any
 
 import pytest
 
+from agentd.agent.approvals import ApprovalService
 from agentd.agent.engine import Approver, EngineEvent, Question, ReplyCompleted, TurnRequest
 from agentd.bots import polling
 from agentd.bots import runtime as bots_runtime
 from agentd.bots.update_handler import NO_SPEECH
+from agentd.chats.approval import Approval
 from agentd.http.log_scrubber import LogFormatter
 from tests.bots.bot_api import OTHER_POLLER, REVOKED, TOKEN, USER, BotApi, refuse_call
 from tests.support.daemon import PATIENCE, Engine, Serving, read_journals, until
@@ -172,6 +174,30 @@ def test_a_question_is_answered_by_a_command(tmp_path: Path, api: BotApi) -> Non
         until(api.list_buttons)
         api.say("/approve")
         until(lambda: "allowed: True" in api.list_texts())
+
+
+@pytest.mark.parametrize(("answer", "once"), [("/approve", True), ("/approve {}", False)])
+def test_an_answer_that_names_no_question_is_not_repeated_to_the_next_one(
+    tmp_path: Path, api: BotApi, monkeypatch: pytest.MonkeyPatch, answer: str, once: bool
+) -> None:
+    """The daemon may end between the answer and the note that its update is done."""
+    state = configure(tmp_path, api).parent.parent / "state/bots/helper.json"
+    offsets: list[int] = []
+    decide = ApprovalService.answer
+
+    async def note_offset(self: ApprovalService, *ids: int, **decision: Any) -> Approval:
+        offsets.append(json.loads(state.read_text())["memory"]["offset"])
+        return await decide(self, *ids, **decision)
+
+    monkeypatch.setattr(ApprovalService, "answer", note_offset)
+    with Serving(tmp_path, AskingEngine()) as daemon:
+        api.say("do it")
+        until(api.list_buttons)
+        (asked,) = daemon.client().get("/api/chat/approvals")["approvals"]
+        update = api.say(answer.format(asked["id"]))
+        until(lambda: "allowed: True" in api.list_texts())
+        (offset,) = offsets
+        assert (offset > update) is once
 
 
 def ask_in_turn(daemon: Serving, *questions: Question) -> None:
