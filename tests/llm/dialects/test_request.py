@@ -357,6 +357,14 @@ def test_what_a_dialect_cannot_say_is_refused_not_dropped(dialect, more):
         dialect.encode_request(build_conversation(**more), "m")
 
 
+@pytest.mark.parametrize("image", [ImagePart("image/png", ""), ImagePart("", "cG5n")])
+@pytest.mark.parametrize("dialect", DIALECTS.values(), ids=DIALECTS)
+def test_an_image_without_bytes_or_without_their_type_is_refused_not_sent_half(dialect, image):
+    messages = (ModelMessage("user", (TextPart("What is it?"), image)),)
+    with pytest.raises(BadRequest):
+        dialect.encode_request(Conversation(messages=messages), "m")
+
+
 CALL = ModelMessage("assistant", (ToolCall("a", "ls"),))
 RESULT = ModelMessage("user", (ToolResult("a", (TextPart("etc"),)),))
 PROMPT = ModelMessage("user", (TextPart("Hi"),))

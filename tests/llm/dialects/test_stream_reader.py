@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from agentd.llm.conversation import ReplyFinished, SupplierError, TextDelta
 from agentd.llm.dialects.dialect import DIALECTS
 from agentd.llm.dialects.openai_chat.upstream import _ReplyParser
-from agentd.llm.dialects.stream_reader import StreamReader
+from agentd.llm.dialects.stream_reader import StreamReader, get_number
 from tests.llm.dialects.streams import (
     CHAT_CALL,
     COMPLETION,
@@ -197,3 +197,9 @@ def test_json_of_too_many_parts_is_garbled_and_is_not_decoded(dialect):
         (streamed,) = read_pieces(dialect, [b"data: " + many + b"\n\n"], close=False)
         (whole,) = DIALECTS[dialect].parse_response(many)
     assert streamed.kind == whole.kind == "garbled"
+
+
+@pytest.mark.parametrize("value", [True, False, -1, 1.5, "3", None])
+def test_only_a_whole_number_from_zero_on_is_a_number(value):
+    assert get_number({"index": value}, "index", 7) == 7
+    assert get_number({"index": 0}, "index", 7) == 0
