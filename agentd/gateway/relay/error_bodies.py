@@ -29,6 +29,7 @@ MODEL_REQUEST_ERRORS: tuple[GatewayErrorKind, ...] = (
     "content_refused",
     "rate_limit",
     "overloaded",
+    "unavailable",
     "garbled",
     "unusable_reply",
     "broken",

@@ -37,7 +37,7 @@ _KINDS: dict[type[AgentdError], GatewayErrorKind] = {
     TooLarge: "too_large",
     LimitReached: "limit",
     AllChannelsCoolingDown: "overloaded",
-    Unavailable: "overloaded",
+    Unavailable: "unavailable",
 }
 
 _SPEND_LIMITS = ("total", "day", "week", "month")
@@ -59,6 +59,8 @@ def from_error(error: AgentdError) -> GatewayError:
     text = f"{error.message}{end} {error.details}".strip()
     wait = error.retry_after if isinstance(error, LimitReached | AllChannelsCoolingDown) else None
     name, resets_at = "", None
+    if kind == "unavailable":
+        name = "overloaded"  # in the ledger
     if isinstance(error, AllChannelsCoolingDown) and error.rate_limited:
         kind = "rate_limit"
     if isinstance(error, OverLimit):

@@ -191,6 +191,6 @@ def routes(endpoints: QuotaEndpoints) -> tuple[Route, ...]:
             "Get the limits of the access key that is sent, with what is used and when they reset.",
             operation_id="get_quota",
             response_type=QuotaView,
-            error_renderer=DialectErrorRenderer("openai-chat", ("overloaded",)),
+            error_renderer=DialectErrorRenderer("openai-chat", ("unavailable",)),
         ),
     )

@@ -17,11 +17,12 @@ from agentd.llm.price import Usage
 
 GatewayErrorKind: TypeAlias = (
     ErrorKind
-    | Literal["limit", "no_licence", "blocked", "too_large", "timeout"]
+    | Literal["limit", "no_licence", "blocked", "too_large", "timeout", "unavailable"]
     | Literal["address", "method", "misdirected"]
 )
 """A supplier's errors, and our own. ``limit``: the key has spent what it may; ``blocked``: a secret
 stands in the request that may not leave, whoever asks; ``timeout``: the supplier did not answer;
+``unavailable``: it cannot be served as things stand, such as with every channel disabled;
 ``address``: nothing is there; ``method``: it has not that one; ``misdirected``: it was meant for
 another host."""
 

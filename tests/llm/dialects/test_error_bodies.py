@@ -89,7 +89,13 @@ def test_gemini_shows_the_status_in_the_body_too(kind):
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize(
     ("kind", "statuses"),
-    [("limit", {429}), ("no_licence", {402, 403}), ("too_large", {413}), ("timeout", {504})],
+    [
+        ("limit", {429}),
+        ("no_licence", {402, 403}),
+        ("too_large", {413}),
+        ("timeout", {504}),
+        ("unavailable", {503, 529}),
+    ],
 )
 def test_what_only_a_gateway_says_has_its_status(dialect, kind, statuses):
     assert render(dialect, kind)[0] in statuses
