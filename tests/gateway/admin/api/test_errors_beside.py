@@ -105,6 +105,9 @@ def test_every_error_of_a_reply_can_be_provoked(gateway: RunningGateway, manager
     broken = Answer((Say("well"),), faults=(Break(1),))
     gateway.supplier.script(broken, broken)  # a kept connection that is dead is not its answer
     chat.send_call()
+    (served,) = manager.get("/api/agent/models/by-messages")["routes"]
+    manager.patch(f"/api/agent/channels/{served['channel']}", {"enabled": False})
+    chat.send_call(model="by-messages")
     licence = Path(gateway.setup.layout.licence)
     licence.unlink()
     until(lambda: manager.get("/api/agent/licence")["state"] != "valid")
