@@ -101,7 +101,7 @@ class ChatAgentView(Struct, frozen=True, rename="camel"):
     """The reply as far as it is written; null: no turn runs."""
     approvals: list[ApprovalView]
     standing_decisions: list[ApprovalView]
-    """What a person allowed or denied for the whole chat, the latest first."""
+    """The decisions to allow or deny that hold for the whole chat, the latest first."""
     settings: "ChatSettingsView"
 
 

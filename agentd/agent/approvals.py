@@ -25,14 +25,14 @@ from agentd.chats.approval import Approval, ApprovalState
 from agentd.chats.repository import AGENT
 from agentd.chats.state import Chat
 from agentd.chats.turns import TurnRecorder
-from agentd.core.clock import Clock, format_iso, parse_iso
+from agentd.core.clock import Clock, Timestamp, format_iso, parse_iso
 from agentd.core.errors import AgentdError, BadRequest, NotFound
 from agentd.core.tasks import BackgroundTasks
 
 log = logging.getLogger(__name__)
 
 BY_PERSON = "A person denied it."
-FOR_CHAT = "It was denied for the whole chat."
+DENIED_FOR_CHAT = "It was denied for the whole chat."
 BY_NOBODY = "Nobody answered in time, so it is denied."
 LONGEST_ACTION_SHOWN = 500
 """Characters of an action that the history shows where the settings denied it."""
@@ -108,12 +108,12 @@ class ApprovalService:
         if question.kind == "shell":
             protected = await asyncio.to_thread(self._find_protected, question.subject, folder)
             question = replace(question, protected=protected)
-        standing = self._list_standing(agent)
+        standing = self._select_valid_here(agent)
         match decide(question, policy, agent.approvals, standing):
             case "allow":
                 return ApprovalAnswer(True)
             case "deny" if denial := find_standing_denial(question, policy, standing):
-                reason = " ".join(filter(None, (FOR_CHAT, denial.note)))
+                reason = " ".join(filter(None, (DENIED_FOR_CHAT, denial.note)))
                 return await self._deny(chat_id, question, reason, denial.answered_by)
             case "deny":
                 return await self._deny(chat_id, question, explain_denial(question, policy))
@@ -188,7 +188,7 @@ class ApprovalService:
 
     def list_standing(self, agent: AgentState) -> list[Approval]:
         """Return what was decided for the whole chat and holds here, the latest first."""
-        latest = {make_question_key(one): one for one in self._list_standing(agent)}
+        latest = {make_question_key(one): one for one in self._select_valid_here(agent)}
         return sorted(latest.values(), key=lambda one: (one.answered_at, one.id), reverse=True)
 
     async def withdraw(self, chat_id: int, number: int, by: str) -> Approval:
@@ -197,7 +197,7 @@ class ApprovalService:
         Raises ``NotFound`` if nothing that was asked under this number holds.
         """
         chat = await self._turns.get_latest(chat_id)
-        standing = self._list_standing(chat.agent)
+        standing = self._select_valid_here(chat.agent)
         found = next((one for one in standing if one.id == number), None)
         if found is None:
             raise NotFound(
@@ -207,14 +207,11 @@ class ApprovalService:
         at, key = self._clock.now(), make_question_key(found)
         # The oldest first, so that none holds again because the one after it is gone already.
         for same in (one for one in standing if make_question_key(one) == key):
-            withdrawn = replace(
-                same, state="withdrawn", session=False, answered_by=by, answered_at=at
-            )
-            written = self._turns.close_approval(chat_id, withdrawn, by)
+            written = self._turns.close_approval(chat_id, _mark_withdrawn(same, by, at), by)
             await asyncio.shield(self._tasks.start(written))
-        return replace(found, state="withdrawn", session=False, answered_by=by, answered_at=at)
+        return _mark_withdrawn(found, by, at)
 
-    def _list_standing(self, agent: AgentState) -> list[Approval]:
+    def _select_valid_here(self, agent: AgentState) -> list[Approval]:
         return [one for one in agent.standing if one.workspace == self._workspace]
 
     async def _deny(
@@ -316,6 +313,10 @@ class ChatApprover:
     async def ask(self, question: Question) -> ApprovalAnswer:
         """Return the decision of a rule or of a person."""
         return await self._approvals.ask(self._chat_id, question, self._place, self._folder)
+
+
+def _mark_withdrawn(decided: Approval, by: str, at: Timestamp) -> Approval:
+    return replace(decided, state="withdrawn", session=False, answered_by=by, answered_at=at)
 
 
 def _render_question(question: Question) -> str:

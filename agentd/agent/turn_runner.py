@@ -40,7 +40,7 @@ from agentd.agent.turn import (
 from agentd.chats.approval import QueueWait
 from agentd.chats.events import MessageDelta, ThinkingDeltaEvent
 from agentd.chats.repository import AGENT
-from agentd.chats.turns import TurnRecorder, TurnUsage
+from agentd.chats.turns import TurnRecorder, TurnUsage, compute_wait_seconds
 from agentd.core.clock import Clock, Timestamp, format_iso, parse_iso
 from agentd.core.errors import Unavailable
 from agentd.core.events import EventBus
@@ -54,10 +54,6 @@ _NO_REPLY = "The engine ended without a reply that fits the output schema."
 SHUTDOWN = "Interrupted: agentd was stopped while this prompt was running."
 RETRY_SECONDS = 2.0
 """The seconds before a retry when a write to the disk fails, such as when it is full."""
-FIRST_LIMIT_SECONDS = 60.0
-"""First wait for a limit of unknown length; each further try that ends at a limit doubles it ..."""
-LONGEST_LIMIT_SECONDS = 15 * 60.0
-"""... up to this."""
 SPREAD_SECONDS = 30.0
 """Chats that waited for the same limit are spread over this many seconds."""
 SHOW_SECONDS = 0.04
@@ -323,8 +319,7 @@ class TurnRunner:
         """Return when a limit ends: as reported, as its text says, or a guess."""
         if seconds := limit.seconds or parse_wait(limit.reason):
             return now + timedelta(seconds=seconds)
-        guess = FIRST_LIMIT_SECONDS * 2.0 ** min(self._deferrals, 8)
-        guessed = now + timedelta(seconds=min(guess, LONGEST_LIMIT_SECONDS))
+        guessed = now + timedelta(seconds=compute_wait_seconds(self._deferrals))
         return parse_reset_time(limit.reason, now) or guessed
 
 

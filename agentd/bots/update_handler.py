@@ -101,7 +101,7 @@ class UpdateHandler:
             return Reply(replies.escape_markdown(error.message), error.message)
 
     def answers_open_question(self, update: IncomingUpdate) -> bool:
-        """Return whether an update answers whichever question is open, so names none."""
+        """Return whether an update answers whichever question is open, without naming one."""
         match parse_update(update, self._state):
             case AnswerApproval(number=0) | AnswerInWords():
                 return not is_for_another_bot(update, self._name)

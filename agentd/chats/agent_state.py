@@ -64,7 +64,7 @@ class AgentState(Struct):
     asked: tuple[Approval, ...] = ()
     """The open questions."""
     standing: tuple[Approval, ...] = ()
-    """What a person allowed or denied for the whole chat; the last about a question holds."""
+    """Decisions that hold for the whole chat; the last one about the same question counts."""
     approvals: ApprovalMode | Literal[""] = ""
     """The treatment of a question that no rule decides; empty: as the settings say."""
     memory: dict[str, str] = {}

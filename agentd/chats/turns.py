@@ -48,9 +48,9 @@ INTERRUPTED = (
     " itself, since part of it may have been done; send it once more if you want it repeated."
 )
 STOPPED = "The turn was stopped by a person."
-FIRST_FAILURE_SECONDS = 60.0
-"""Wait of a queue after a second failed turn in a row; each further one doubles it ..."""
-LONGEST_FAILURE_SECONDS = 15 * 60.0
+FIRST_WAIT_SECONDS = 60.0
+"""First wait of a queue for what ends at an unknown time; each further try doubles it ..."""
+LONGEST_WAIT_SECONDS = 15 * 60.0
 """... up to this."""
 RETRYING = "agentd ended while this prompt was being carried out; it is sent again."
 
@@ -305,13 +305,18 @@ class TurnRecorder:
         return replace(approval, id=number, at=at), message
 
 
+def compute_wait_seconds(earlier: int) -> float:
+    """Return how long a queue waits after so many waits of this kind in a row before."""
+    return min(FIRST_WAIT_SECONDS * 2.0 ** min(earlier, 8), LONGEST_WAIT_SECONDS)
+
+
 def plan_next_try(failures: int, now: Timestamp) -> QueueWait:
     """Return how long a queue waits after so many failed turns in a row, two or more.
 
     Without it, a supplier that cannot be reached for a minute fails all prompts of a long queue.
     """
-    seconds = min(FIRST_FAILURE_SECONDS * 2.0 ** min(failures - 2, 8), LONGEST_FAILURE_SECONDS)
-    until = format_iso(parse_iso(now) + timedelta(seconds=seconds))
+    wait = timedelta(seconds=compute_wait_seconds(failures - 2))
+    until = format_iso(parse_iso(now) + wait)
     return QueueWait(until, f"the last {failures} turns failed")
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from agentd.agent import dispatcher as service
 from agentd.agent.approval_rules import BY_SETTINGS, ApprovalPolicy, ApprovalRule
-from agentd.agent.approvals import BY_NOBODY, FOR_CHAT, MAX_QUESTION_LENGTH, TOO_LONG
+from agentd.agent.approvals import BY_NOBODY, DENIED_FOR_CHAT, MAX_QUESTION_LENGTH, TOO_LONG
 from agentd.agent.budget import SpendBudget
 from agentd.agent.engine import (
     ApprovalAnswer,
@@ -182,10 +182,10 @@ async def test_what_is_denied_for_a_chat_is_denied_there_without_asking(layout):
         await services.chats.wait_until_idle(number, 60)
         await services.chats.append_prompt(number, "go on", "", ME)
         await services.chats.wait_until_idle(number, 60)
-        assert engine.answers[1:] == [ApprovalAnswer(False, reason=f"{FOR_CHAT} never")]
+        assert engine.answers[1:] == [ApprovalAnswer(False, reason=f"{DENIED_FOR_CHAT} never")]
         told = [one for one in await services.history(number) if one.decision][-1]
-        assert told.text == f"Denied by anna.\n\n{FOR_CHAT} never\n\nshell: git push"
-        assert told.decision == ApprovalDecision("denied", "user:anna", f"{FOR_CHAT} never")
+        assert told.text == f"Denied by anna.\n\n{DENIED_FOR_CHAT} never\n\nshell: git push"
+        assert told.decision == ApprovalDecision("denied", "user:anna", f"{DENIED_FOR_CHAT} never")
         await dispatcher.stop(0)
 
 

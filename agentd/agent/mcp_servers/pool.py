@@ -46,7 +46,7 @@ class _ChatServers(Struct):
     starting: dict[str, _Start] = {}
     """By fingerprint."""
     told: set[tuple[str, str]] = set()
-    """What was told of servers, and needs to be told only once."""
+    """The servers of which the chat was told something, with the text: it is told once."""
     in_use: int = 0
     timer: asyncio.TimerHandle | None = None
 

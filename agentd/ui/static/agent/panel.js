@@ -5,6 +5,7 @@ import { el, icon } from "../core/el.js";
 import { computed, detached, effect, onEnd } from "../core/signals.js";
 import { usd } from "../core/money.js";
 import { fullTime } from "../core/time.js";
+import { revealHidden } from "../parts/approval.js";
 import { toast, toastError } from "../parts/toast.js";
 import { decisionState, makerOf } from "../settings/frame.js";
 
@@ -97,9 +98,9 @@ function decisions(chat) {
   return () => known.value.length === 0 ? null : el("section", { class: "sect" }, el("h2", null, "Decided for this chat"),
     el("ul", { class: "standing" }, known.value.map((decided) => el("li", null,
       decisionState({ decision: decided.state === "allowed" ? "allowed" : "denied" }),
-      el("button", { class: "btn small", changes: "manager", "aria-label": `Withdraw the decision about ${decided.subject}`,
+      el("button", { class: "btn small", changes: "manager", "aria-label": `Withdraw the decision about ${decided.subject.slice(0, 100)}`,
         onclick: () => void withdraw(decided) }, "Withdraw"),
-      el("code", { class: "asis", dir: "auto" }, decided.subject),
+      el("code", { class: "asis", dir: "auto" }, revealHidden(decided.subject)),
       el("span", { class: "by" }, `${decided.tool}, by ${makerOf(decided.answeredBy)}, ${fullTime(decided.answeredAt ?? "")}`)))));
 }
 

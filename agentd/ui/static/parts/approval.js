@@ -103,7 +103,7 @@ function deadline(question) {
  */
 function body(question) {
   const { kind = "", text = "" } = question.detail ?? {};
-  const files = kind === "diff" ? parseDiff(plain(text)) : [];
+  const files = kind === "diff" ? parseDiff(revealHidden(text)) : [];
   const isPath = ["write", "outside", "read"].includes(question.kind);
   if (question.kind === "question") {
     const end = question.choices.length ? question.subject.indexOf(`\n\n- ${question.choices[0]}`) : undefined;
@@ -111,17 +111,17 @@ function body(question) {
   }
   if (question.kind === "budget") return el("p", { class: "subject asis" }, question.subject);
   return el("div", { class: "body" },
-    isPath && files.length < 2 ? el("header", null, icon("file"), el("code", null, plain(question.subject))) : null,
+    isPath && files.length < 2 ? el("header", null, icon("file"), el("code", null, revealHidden(question.subject))) : null,
     files.map((file) => [files.length > 1 ? el("header", null, icon("file"), el("code", null, file.path)) : null, diffLines(file)]).flat(),
     files.length || isPath ? null : el("pre", { class: "code command", tabindex: 0 },
-      el("code", null, plain(kind === "command" ? text : question.subject))));
+      el("code", null, revealHidden(kind === "command" ? text : question.subject))));
 }
 
 /**
  * Characters that hide others or turn them around, by their numbers: what is allowed is what is seen.
  * @param {string} text
  */
-function plain(text) {
+export function revealHidden(text) {
   return text.replace(/(?![\n\r\t])[\p{Cc}\p{Zl}\p{Zp}\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff]/gu,
     (sign) => `<U+${sign.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}>`);
 }
