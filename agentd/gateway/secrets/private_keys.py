@@ -73,8 +73,13 @@ _CHECKSUM = re.compile(_BETWEEN + rb"=[A-Za-z0-9+/]{4}")
 """The last line of a body, which is shorter, and stands alone where it could be a word."""
 _FIRST_ROW = re.compile(rb"[A-Za-z0-9+/]{1,63}" + _BETWEEN + rb"$")
 _ONLY_ROW = re.compile(
-    rb"(?:[A-Za-z0-9+/]{4,}={1,2}|[A-Za-z+/]*[0-9][A-Za-z0-9+/]*)" + _BETWEEN + rb"$"
+    rb"(?:[A-Za-z0-9+/]{2,}={1,2}|[A-Za-z+/]*[0-9][A-Za-z0-9+/]*|[A-Za-z+/]{20,})(?:"
+    + _CHECKSUM.pattern
+    + rb")?"
+    + _BETWEEN
+    + rb"$"
 )
+"""The last line of a body before its END line; a short one only if it could not be a word."""
 
 
 class _Edge(NamedTuple):
@@ -184,7 +189,7 @@ def _find_body_start(text: bytes, start: int, end: int) -> int | None:
     if first >= 0 and end - last <= 2 * _GAP:
         return _include_cut_row(text, first, start)
     only = _ONLY_ROW.search(text, max(start, end - 2 * _GAP), end)
-    return only.start() if only else None
+    return _include_cut_row(text, only.start(), start) if only else None
 
 
 def _include_cut_row(text: bytes, at: int, start: int) -> int:
