@@ -28,8 +28,8 @@ AT_ONCE = 50
 class TrashStore(Protocol):
     """The storage of deleted chats (``chats.trash_store.TrashFolder``)."""
 
-    async def purge(self, chat_id: int) -> None:
-        """Remove them for ever; ``Unavailable``."""
+    async def purge(self, chat_id: int, seq: int) -> None:
+        """Remove one for ever, whose last record is ``seq``; ``Unavailable``."""
         ...
 
 
@@ -119,7 +119,7 @@ class Trash:
             log.info("chat %d, deleted %s, is gone for ever", chat.id, chat.deleted_at)
 
     async def _remove(self, chat_id: int) -> None:
-        await self._files.purge(chat_id)
+        await self._files.purge(chat_id, self._chats.deleted[chat_id].seq)
         removed = self._chats.deleted.pop(chat_id)
         for listener in self._chats.on_removed:
             await listener(removed)

@@ -20,6 +20,7 @@ from agentd.chats.load import JOURNAL, load
 from agentd.core.errors import AgentdError
 from agentd.storage.document import sync_folder, translate_os_errors
 from agentd.storage.layout import Layout
+from agentd.storage.runs import record_removal
 
 log = logging.getLogger(__name__)
 
@@ -34,9 +35,16 @@ class TrashFolder:
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
 
-    async def purge(self, chat_id: int) -> None:
-        """Remove a chat's folder. ``Unavailable``, and another try will do."""
-        await asyncio.to_thread(remove_chat_folder, self._layout, chat_id)
+    async def purge(self, chat_id: int, seq: int) -> None:
+        """Remove a chat's folder, whose last record is ``seq``.
+
+        Raises ``Unavailable``, and another try will do.
+        """
+        await asyncio.to_thread(self._purge, chat_id, seq)
+
+    def _purge(self, chat_id: int, seq: int) -> None:
+        record_removal(self._layout.runs, seq)
+        remove_chat_folder(self._layout, chat_id)
 
 
 def remove_chat_folder(layout: Layout, chat_id: int) -> None:

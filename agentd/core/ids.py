@@ -193,7 +193,9 @@ class RunHistory:
     events, from the original folder. The runs distinguish the two.
     """
 
-    def __init__(self, runs: Iterable[DaemonRun] = ()) -> None:
+    def __init__(self, runs: Iterable[DaemonRun] = (), removed: int = 0) -> None:
+        self.removed = removed
+        """The last seq of a chat that was removed for ever before this run, with its records."""
         self._runs = tuple(runs)
         self._named = {run.name: run for run in self._runs}
 

@@ -200,8 +200,8 @@ class Feed:
         self._recent = _RecentEvents(latest)
         self._persisted = self._seen = latest
         self._quiet = 0
-        self._removed = 0
-        """The last seq of a chat that was removed for ever in this run."""
+        self._removed = runs.removed
+        """The last seq of a chat that was removed for ever."""
         self.position = latest
         """The seq of the last record whose events were all sent."""
         bus.subscribe(self._on_event)

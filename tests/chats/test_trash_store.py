@@ -82,7 +82,7 @@ class HeldFiles:
         self.began: list[int] = []
         self.go_on = asyncio.Event()
 
-    async def purge(self, chat_id: int) -> None:
+    async def purge(self, chat_id: int, seq: int) -> None:
         self.began.append(chat_id)
         await self.go_on.wait()
 

@@ -8,7 +8,7 @@ from http.client import HTTPConnection, HTTPException, HTTPResponse
 from urllib.parse import urlsplit
 
 from agentd.core.sse import ServerSentEvent, SseReader
-from agentd.live.cursor import parse_cursor
+from agentd.live.cursor import EventCursor, parse_cursor
 from tests.crash.keeper import PATIENCE, DaemonProcess
 from tests.crash.keys import KEY
 
@@ -22,6 +22,8 @@ class Follower:
     def __init__(self) -> None:
         self.told: list[ServerSentEvent] = []
         self.last = "0"
+        self.gaps: list[tuple[EventCursor, EventCursor]] = []
+        """What it was told to load anew, after one cursor up to another."""
 
     def follow(self, process: DaemonProcess) -> threading.Thread:
         """Listen on a thread until the connection breaks."""
@@ -33,8 +35,15 @@ class Follower:
         """Listen until the connection breaks."""
         with suppress(*BROKEN):
             for events, mark in _read_events(process, self.last):
+                if events and events[0].name == "gap":
+                    self.gaps.append((parse_cursor(self.last), parse_cursor(events[0].id)))
                 self.last = mark or self.last
-                self.told += [event for event in events if event.name != "resumed"]
+                self.told += [event for event in events if event.name not in ("resumed", "gap")]
+
+    def has_loaded(self, event: ServerSentEvent) -> bool:
+        """Return whether an event was in a gap."""
+        at = parse_cursor(event.id)
+        return any(after.precedes(at) and not upto.precedes(at) for after, upto in self.gaps)
 
 
 def _read_events(

@@ -142,7 +142,7 @@ def _send_change(wire: Wire, layout: Layout, what: str) -> tuple[int, Any]:
 def _purge(layout: Layout) -> tuple[int, Any]:
     """Purge the deleted chat as the daemon does by itself after thirty days."""
     try:
-        asyncio.run(trash_store.TrashFolder(layout).purge(DELETED))
+        asyncio.run(trash_store.TrashFolder(layout).purge(DELETED, 1))
     except AgentdError as error:
         return 503, {"error": "", "message": error.message, "details": error.details}
     return 204, None

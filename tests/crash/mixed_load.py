@@ -125,7 +125,10 @@ class MixedLoad:
         numbers = [parse_cursor(event.id).seq for event in told if event.id]
         if numbers != sorted(numbers):
             yield "they came out of order"
+        if self.follower.gaps and not self.world.removed:
+            yield "there was a gap, though no chat was removed for ever"
         lasting = {event.name for event in history}
+        history = [event for event in history if not self.follower.has_loaded(event)]
         there = list(self._list_comparable(history))
         told = [event for event in told if event.name in lasting]
         seen = list(self._list_comparable(told))[: len(there)]

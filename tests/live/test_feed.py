@@ -131,6 +131,27 @@ async def test_of_a_chat_that_was_removed_for_ever_nothing_is_reported_again(lay
         await fed.replay.close()
 
 
+@pytest.mark.gen_test
+async def test_who_comes_back_after_a_restart_and_may_know_a_removed_chat_loads_anew(layout, kept):
+    async with running_services(layout, crash=True) as services:
+        fed = FeedSetup(services)
+        gone = (await services.chats.create(NewChat(prompt="a secret word"), ME)).id
+        before = fed.told[-1].cursor
+        trash = Trash(services.chats._chats, TrashFolder(layout))
+        await trash.delete(gone, ME)
+        deleted = fed.told[-1].cursor
+        await trash.delete_for_good(gone, ME)
+        await change_chats(services)
+        rest = [row for row in encode_events(fed.told) if row[0] > deleted]
+        await fed.replay.close()
+    async with running_services(layout) as services:
+        fed = FeedSetup(services)
+        assert await fed.read_missed(before) is None
+        assert await fed.read_missed(deleted) == rest
+        assert await fed.read_missed(EventCursor(0)) == rest
+        await fed.replay.close()
+
+
 @pytest.mark.parametrize("crash", [False, True])
 @pytest.mark.gen_test
 async def test_after_a_restart_the_same_bytes_are_reported(layout, crash):

@@ -9,7 +9,7 @@ import pytest
 
 from agentd.core.ids import RunHistory
 from agentd.storage import runs as module
-from agentd.storage.runs import begin_run
+from agentd.storage.runs import begin_run, record_removal
 
 
 class Folder:
@@ -118,3 +118,20 @@ def test_a_folder_that_is_only_read_is_left_as_it_is(tmp_path):
     runs = begin_run(str(path), 2, 2, writable=False)
     assert runs.current
     assert not path.exists()
+
+
+def test_the_last_record_of_a_removed_chat_is_known_to_all_later_runs(tmp_path):
+    path = str(tmp_path / "runs.json")
+    first = begin_run(path, 5, 5, writable=True)
+    assert first.removed == 0
+    record_removal(path, 17)
+    record_removal(path, 12)
+    assert begin_run(path, 20, 20, writable=True).removed == 17
+    last = begin_run(path, 30, 30, writable=True)
+    assert last.removed == 17
+    assert last.has_seq(18, first.current)
+
+
+def test_a_removal_that_cannot_be_recorded_is_logged_and_goes_on(tmp_path, caplog):
+    record_removal(str(tmp_path / "no folder" / "runs.json"), 17)
+    assert "some listeners will not hear that a chat was removed" in caplog.text
