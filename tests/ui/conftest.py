@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
     from tests.ui.support import Person, TalkingEngine
 
-pytest.register_assert_rewrite("tests.ui.support")  # what a browser complained of is shown
+pytest.register_assert_rewrite(
+    "tests.ui.support", "tests.ui.accessibility"
+)  # so they say what is wrong
 
 _HERE = Path(__file__).parent
 _slot = BrowserSlot(os.environ.get("PYTEST_XDIST_TESTRUNUID", str(os.getpid())))

@@ -9,11 +9,10 @@ import pytest
 
 from agentd.agent.engine import ReplyCompleted
 from tests.support.daemon import Serving, until
-from tests.ui.support import PHONE, Person, TalkingEngine, find_prompt_box, person
+from tests.ui.accessibility import check_accessibility
+from tests.ui.support import DESK, PHONE, Person, TalkingEngine, find_prompt_box, person
 
 from playwright.sync_api import Browser, Page, Route, expect  # isort: skip
-
-axe = pytest.importorskip("axe_playwright_python.sync_playwright")
 
 PNG = bytes.fromhex(
     "89504e470d0a1a0a0000000d4948445200000001000000010806000000"
@@ -326,28 +325,17 @@ def begin(page: Page, text: str) -> None:
     expect(page.locator(".prose", has_text=f"echo: {text}")).to_be_visible()
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
 def test_attached_files_fit_a_phone_and_can_be_used_by_everybody(
-    browser: Browser, site: Serving, theme: str
+    browser: Browser, site: Serving
 ) -> None:
-    with person(browser, site, size=PHONE, theme=theme) as somebody:
+    with person(browser, site, size=PHONE) as somebody:
         page = somebody.open(f"/{site.client().create_chat(title='Small')}")
         find_prompt_box(page).wait_for()
         name = "a very long name of a file that does not fit on a phone at all.txt"
         files = [[name, "text/plain", [*b"x"]], ["tool.exe", "", [0, 1]]]
         page.evaluate(TRANSFER, ["drop", files, ""])
         expect(page.get_by_role("listitem").filter(has_text="not taken")).to_be_visible()
-        check_layout(page)
-
-
-def check_layout(page: Page) -> None:
-    """Check that nothing scrolls sideways, targets are large enough, and axe is content."""
-    from tests.ui.test_every_page import find_small_targets
-
-    found = axe.Axe().run(page, options={"runOnly": ["wcag2a", "wcag2aa", "wcag21aa", "wcag22aa"]})
-    assert not found.response["violations"], found.generate_report()
-    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE[0]
-    assert not find_small_targets(page)
+        check_accessibility(page)
 
 
 def test_a_sent_prompt_empties_the_box_for_the_next(
@@ -362,9 +350,9 @@ def test_a_sent_prompt_empties_the_box_for_the_next(
     talking.say("the first one", ReplyCompleted("done"))
 
 
-@pytest.mark.parametrize(("theme", "small"), [("light", True), ("dark", False)])
+@pytest.mark.parametrize("small", [True, False])
 def test_a_slash_offers_the_custom_commands(
-    browser: Browser, site: Serving, talking: TalkingEngine, theme: str, small: bool
+    browser: Browser, site: Serving, talking: TalkingEngine, small: bool
 ) -> None:
     folder = Path(site.layout.commands)
     folder.mkdir(exist_ok=True)
@@ -372,7 +360,7 @@ def test_a_slash_offers_the_custom_commands(
         "---\ndescription: Reviews a file\nargument-hint: [file]\n---\nReview $1.\n"
     )
     (folder / "preview.md").write_text("Show the site.\n")
-    with person(browser, site, theme=theme, **({"size": PHONE} if small else {})) as somebody:
+    with person(browser, site, size=PHONE if small else DESK) as somebody:
         page = somebody.open(f"/{site.client().create_chat(title='Commands')}")
         box = find_prompt_box(page)
         box.fill("/")
@@ -381,7 +369,7 @@ def test_a_slash_offers_the_custom_commands(
         box.fill("/re")
         expect(options).to_have_text(["/review [file]Reviews a file", "/previewShow the site."])
         if small:
-            check_layout(page)
+            check_accessibility(page)
             options.first.click()
         else:
             box.press("ArrowDown")

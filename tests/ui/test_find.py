@@ -6,11 +6,10 @@ import pytest
 
 from agentd.agent.engine import ReplyCompleted, ToolUsed
 from tests.support.daemon import Serving, until
+from tests.ui.accessibility import check_accessibility
 from tests.ui.support import PHONE, Person, TalkingEngine, find_prompt_box, person
 
 from playwright.sync_api import Browser, Locator, Page, expect  # isort: skip
-
-axe = pytest.importorskip("axe_playwright_python.sync_playwright")
 
 PAINTED = "[...(CSS.highlights.get('{}') ?? [])].map((one) => one.toString())"
 
@@ -115,18 +114,15 @@ def test_what_is_said_meanwhile_is_found_too_and_the_place_is_kept(
     expect(count).to_have_text("1 of 4")
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
 def test_finding_fits_a_phone_and_can_be_used_by_everybody(
-    browser: Browser, site: Serving, long_chat: str, theme: str
+    browser: Browser, site: Serving, long_chat: str
 ) -> None:
     """Rows 38 and 39."""
-    from tests.ui.test_composer import check_layout
-
-    with person(browser, site, size=PHONE, theme=theme) as somebody:
+    with person(browser, site, size=PHONE) as somebody:
         page = somebody.open(long_chat)
         expect(page.locator(".prompt", has_text="the last needle")).to_be_visible()
         page.get_by_role("button", name="More", exact=True).click()
         page.get_by_role("menuitem", name="Find in this chat").click()
         page.get_by_role("searchbox").fill("needle")
         expect(page.locator(".findbar .state")).to_have_text("2 of 2")
-        check_layout(page)
+        check_accessibility(page)

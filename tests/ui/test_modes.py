@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.daemon import Client, Serving, until
+from tests.ui.accessibility import check_accessibility
 from tests.ui.support import PHONE, Person, TalkingEngine, find_prompt_box, person
-from tests.ui.test_composer import check_layout
 
 from playwright.sync_api import Browser, Page, expect  # isort: skip
 
@@ -60,7 +60,7 @@ def test_a_new_chat_can_plan_from_its_first_prompt_on(
         choose(page, "Default engine", "planner")
         choose(page, "planner", "Mode: Plan")
         expect(page.get_by_role("button", name="Model: planner · Plan", exact=True)).to_be_visible()
-        check_layout(page)
+        check_accessibility(page)
         box = page.get_by_label("The first prompt", exact=True)
         box.fill("plan the garden")
         page.get_by_role("button", name="Send", exact=True).click()

@@ -9,8 +9,8 @@ import pytest
 
 from agentd.agent.engine import ReplyCompleted
 from tests.support.daemon import Client, Serving, until
+from tests.ui.accessibility import check_accessibility
 from tests.ui.support import PHONE, Person, TalkingEngine, find_prompt_box, person
-from tests.ui.test_composer import check_layout
 
 from playwright.sync_api import Browser, Page, expect  # isort: skip
 
@@ -148,11 +148,11 @@ def test_a_phone_begins_a_chat_with_a_schema(
     page.get_by_role("button", name="Model: able").click()
     page.get_by_role("menuitemcheckbox", name="Output schema…").click()
     expect(page.get_by_role("dialog", name="Output schema")).to_be_visible()
-    check_layout(page)
+    check_accessibility(page)
     choose_schema(page, CITY)
     box = page.get_by_label("The first prompt")
     box.fill("which river")
-    check_layout(page)
+    check_accessibility(page)
     page.get_by_role("button", name="Send", exact=True).click()
     talking.say("which river", ReplyCompleted('{"name": "Daugava"}'))
     expect(page.locator(".prose code.language-json")).to_contain_text('"name": "Daugava"')

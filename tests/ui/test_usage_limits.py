@@ -7,8 +7,8 @@ import pytest
 from agentd.agent.engine import ReplyCompleted, UsageWindowsReported
 from agentd.models.program_state import UsageWindow
 from tests.support.daemon import Client, Serving, until
+from tests.ui.accessibility import check_accessibility
 from tests.ui.support import PHONE, Person, TalkingEngine, person
-from tests.ui.test_composer import check_layout
 
 from playwright.sync_api import Browser, expect  # isort: skip
 
@@ -82,4 +82,4 @@ def test_on_a_phone_it_is_told_without_squeezing_what_is_beside_it(
     with person(browser, site, size=PHONE) as somebody:
         page = somebody.open(f"/{client.create_chat(model='signed')}")
         expect(page.locator(".composer .limits")).to_contain_text("7 days: 99 % used")
-        check_layout(page)
+        check_accessibility(page)

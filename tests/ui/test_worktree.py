@@ -8,13 +8,11 @@ import pytest
 
 from tests.support.daemon import Serving
 from tests.support.waiting import until
+from tests.ui.accessibility import check_accessibility
 from tests.ui.support import PHONE, Person, TalkingEngine, person
-from tests.ui.test_every_page import find_small_targets
 from tests.workspace.worktrees.conftest import build_writer, run_git, work_in_tree
 
 from playwright.sync_api import Browser, expect  # isort: skip
-
-axe = pytest.importorskip("axe_playwright_python.sync_playwright")
 
 
 @pytest.fixture(scope="module")
@@ -129,7 +127,4 @@ def test_on_a_phone_an_idle_chat_is_given_a_work_tree(
         page.get_by_role("menuitem", name="Work in a tree of its own").click()
         panel = page.get_by_role("region", name="Work tree")
         expect(panel).to_contain_text("Made with the next prompt")
-        assert find_small_targets(page) == []
-        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-        found = axe.Axe().run(page, options={"runOnly": ["wcag2a", "wcag2aa", "wcag21aa"]})
-        assert not found.response["violations"], found.generate_report()
+        check_accessibility(page)

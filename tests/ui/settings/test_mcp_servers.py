@@ -11,9 +11,10 @@ from agentd.agent.mcp_servers.project import ProjectServers
 from agentd.agent.workspace_decisions import WorkspaceDecision, open_server_decisions
 from tests.support.daemon import Serving
 from tests.support.paths import REPOSITORY
+from tests.ui.accessibility import find_small_targets
 from tests.ui.settings.test_skills_labels_bots import choose_action, pretend_role
 from tests.ui.support import PHONE, Person, person
-from tests.ui.test_every_page import find_small_targets, wait_until_loaded
+from tests.ui.test_every_page import wait_until_loaded
 
 from playwright.sync_api import Browser, expect  # isort: skip
 
