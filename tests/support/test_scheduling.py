@@ -36,6 +36,8 @@ def test_one_file_of_browser_tests_runs_at_a_time_from_the_start_on(tmp_path: Pa
         path.write_text(TEST)
     command = [sys.executable, "-m", "pytest", "-q", "-n", "3", "--dist", "loadfile"]
     options = ["--import-mode=importlib", "-p", "no:cacheprovider", "-c", "/dev/null"]
+    # Without its own, xdist makes a folder beside those of earlier runs, and removes the oldest.
+    options.append(f"--basetemp={tmp_path / 'temporary'}")
     done = subprocess.run(
         [*command, *options, f"--rootdir={tmp_path}", "."],
         cwd=tmp_path,
