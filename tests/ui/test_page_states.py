@@ -153,12 +153,12 @@ def test_nothing_can_be_changed_while_the_daemon_does_not_answer(
 
 
 class Answers:
-    """What the daemon's API answers to a page: nothing yet, that it fails, or what it has."""
+    """What the daemon's API answers to somebody: nothing yet, that it fails, or what it has."""
 
-    def __init__(self, page: Page) -> None:
+    def __init__(self, somebody: Person) -> None:
         self._held: list[Route] = []
         self._mode = "hold"
-        page.route("**/api/**", self._answer)
+        somebody.context.route("**/api/**", self._answer)
 
     def _answer(self, route: Route) -> None:
         path = urlsplit(route.request.url).path
@@ -195,10 +195,8 @@ def test_a_page_shows_that_it_reads_and_why_it_cannot_and_tries_again(
     size: tuple[int, int],
 ) -> None:
     with person(browser, full.serving, size=size) as somebody:
-        page = somebody.open("/settings/about")
-        wait_until_loaded(page)
-        answers = Answers(page)
-        page.goto(full.serving.url + places[path])
+        answers = Answers(somebody)
+        page = somebody.open(places[path])
         main = page.locator("main")
         expect(main.locator(".skeleton").first).to_be_visible()
         expect(main.locator(".empty[role=alert]")).to_have_count(0)
