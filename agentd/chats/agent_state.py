@@ -9,7 +9,7 @@ from typing import Literal
 from msgspec import Struct, structs
 
 from agentd.chats.approval import Approval, ApprovalMode, Hold, QueueWait
-from agentd.chats.model import ZERO_COST, Prompt
+from agentd.chats.model import AUTOFIX, ZERO_COST, Prompt
 from agentd.chats.records import (
     ApprovalAnswered,
     ApprovalAsked,
@@ -103,7 +103,7 @@ class AgentState(Struct):
                 self.asked += (approval,)
             case ApprovalAnswered(approval=approval):
                 self._close_approval(approval)
-            case QueueAppended():
+            case QueueAppended(prompt=prompt) if not prompt.paused and entry.by != AUTOFIX:
                 if self.hold and self.hold.kind == "stopped":
                     self.hold = None
                 if self.failures:  # it does not wait for a limit: who sends a prompt wants it tried
@@ -126,7 +126,7 @@ class AgentState(Struct):
         """Start the turn of a prompt that left the queue of a chat that had cost that much."""
         tried = body.message is None and given.message <= self.seen.get(body.engine, 0)
         self.turn = RunningTurn(entry.seq, given, body.engine, entry.at, tried, (), cost)
-        self.wait = None
+        self.hold = self.wait = None  # in older journals, any prompt released what was stopped
 
     def add_cost(self, at: Timestamp, cost: Decimal) -> None:
         """Add money that was spent at that moment."""

@@ -111,8 +111,9 @@ def _render_outcome(decided: ApprovalDecision, who: str, kind: ApprovalKind) -> 
 class Hold(Struct, frozen=True):
     """The whole queue is paused until it is released.
 
-    ``stopped``: a person stopped the turn and wants quiet; the next prompt releases it.
-    ``budget``: the chat or the day spent what it may. ``hand``: somebody held it.
+    ``stopped``: a person stopped the turn and wants quiet; the next prompt that somebody sends
+    releases it, unless it is paused. ``budget``: the chat or the day spent what it may. ``hand``:
+    somebody held it.
     """
 
     kind: Literal["stopped", "budget", "hand"]

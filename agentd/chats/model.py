@@ -17,6 +17,8 @@ Status: TypeAlias = Literal["processing", "queued", "completed"]
 
 MAX_PROMPT_BYTES = 256 * 1024
 """The longest prompt, in bytes of UTF-8."""
+AUTOFIX = "autofix"
+"""The author of the prompts that the daemon itself sends, when a build fails."""
 
 
 class Tokens(Struct, frozen=True, gc=False):

@@ -201,6 +201,28 @@ def test_a_new_prompt_ends_the_hold_of_a_stopped_turn_and_no_other(kind, stays):
     assert bool(chat.agent.hold) is stays
 
 
+@pytest.mark.parametrize(("by", "paused"), [("user:ann", True), ("autofix", False)])
+def test_a_prompt_that_is_paused_or_that_nobody_sent_sets_nothing_going(by, paused):
+    """What a person stopped stays so when a removal is undone, and when a build fails."""
+    agent = AgentState(hold=Hold("stopped", "why", "me", AT), wait=QueueWait(AT, "why"), failures=2)
+    agent.apply(JournalEntry(1, 1, AT, by, QueueAppended(Prompt(1, "a", AT, paused=paused))), 0)
+    assert (agent.hold.kind, agent.wait.reason) == ("stopped", "why")
+
+
+def test_a_queue_whose_turn_has_begun_is_not_held():
+    """As in journals of earlier versions, where a paused prompt released what was stopped."""
+    chat = Chat(1)
+    bodies = [
+        ChatCreated("t", prompt=Prompt(1, "a", AT)),
+        QueueHeld(Hold("stopped", "why", "me", AT)),
+        QueueAppended(Prompt(2, "b", AT, paused=True)),
+        TurnStarted(1, make_user_message(1, "a"), "test"),
+    ]
+    for number, body in enumerate(bodies, 1):
+        chat.apply(JournalEntry(number, number, AT, "me", body), 9)
+    assert chat.agent.hold is None
+
+
 @pytest.mark.parametrize("state", ["expired", "withdrawn"])
 def test_only_what_a_person_decided_stands_for_the_chat(state):
     agent = AgentState()

@@ -685,6 +685,29 @@ def test_it_is_tried_so_often_in_a_row_and_no_more(client: Client) -> None:
     assert client.prompts(chat) == []
 
 
+def test_a_failed_build_does_not_set_going_what_a_person_stopped(
+    daemon: Serving, client: Client
+) -> None:
+    chat = switch_on(client)
+    daemon.engine.hold()
+    for prompt in ("a", "b"):
+        client.post(f"/api/remote/chats/{chat}/queue", {"prompt": prompt})
+    until(lambda: len(client.prompts(chat)) == 1)
+    client.post(f"/api/chat/{chat}/stop", None)
+    client.post("/api/build/trigger/fixed", None)
+    until(lambda: len(client.prompts(chat)) == 2)
+    assert client.get(f"/api/chat/{chat}")["held"] == "The turn was stopped by a person."
+
+
+def test_a_try_in_a_chat_that_was_deleted_is_none(
+    client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    client.delete(f"/api/chats/{switch_on(client)}")
+    client.post("/api/build/trigger/fixed", None)
+    until(lambda: "the build fixed is not fixed: Chat" in caplog.text)
+    assert client.get("/api/autofix/status")["builds"][0]["tried"] == 0
+
+
 def test_it_is_off_unless_it_is_on_over_all_and_for_the_build(client: Client) -> None:
     chat = switch_on(client)
     assert client.post("/api/autofix/toggle", {})["on"] is False

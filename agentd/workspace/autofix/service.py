@@ -13,7 +13,7 @@ from typing import Protocol
 from msgspec import structs
 
 from agentd.chats.events import ChatUpdate
-from agentd.chats.model import Prompt
+from agentd.chats.model import AUTOFIX, Prompt
 from agentd.chats.state import ChatSummary
 from agentd.core.errors import AgentdError, BadRequest
 from agentd.core.events import Event, EventBus
@@ -25,9 +25,6 @@ from agentd.workspace.builds.events import BuildUpdate
 from agentd.workspace.builds.output import KeptOutput
 
 log = logging.getLogger(__name__)
-
-BY = "autofix"
-"""The author of the prompts and builds that autofix starts."""
 
 
 class AutofixStore(Protocol):
@@ -175,6 +172,7 @@ class AutofixService:
         if fix.tried >= fix.tries:
             log.warning("the build %s is not fixed after %d tries", build.name, fix.tried)
             return
+        self._chats.get_summary(fix.chat_id)  # a try in a chat that was deleted would be none
         output = (
             ""
             if build.errors
@@ -183,7 +181,7 @@ class AutofixService:
         await self._set_tried(fix, fix.tried + 1)
         self._asked.setdefault(fix.chat_id, set()).add(build.name)
         text = build_prompt(build, fix.tried + 1, fix.tries, output)
-        await self._chats.append_prompt(fix.chat_id, text, "", BY)
+        await self._chats.append_prompt(fix.chat_id, text, "", AUTOFIX)
 
     async def _set_tried(self, fix: BuildFix, tried: int) -> None:
         def set_count(status: AutofixStatus) -> AutofixStatus:
@@ -194,6 +192,6 @@ class AutofixService:
     async def _rebuild(self, build: str) -> None:
         try:
             if self.status.on and self.status.get(build).on:
-                await self._builds.trigger(build, BY)
+                await self._builds.trigger(build, AUTOFIX)
         except AgentdError as error:
             log.warning("the build %s is not triggered again: %s", build, error.message)

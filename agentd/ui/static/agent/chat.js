@@ -82,7 +82,7 @@ export function page(params) {
 
   async function stop() {
     const yes = await confirm({
-      title: "Stop this turn?", text: "What it started is ended, and the queue is put on hold until you continue it.",
+      title: "Stop this turn?", text: "What it started is ended, and the queue is put on hold until you continue it or send a prompt.",
       action: "Stop", danger: true,
     });
     if (yes) await post(`/api/chat/${chatId}/stop`).catch(toastError);
