@@ -31,6 +31,7 @@ _OURS = (
     *("-c", "merge.verifySignatures=false", "-c", "rebase.autoSquash=false"),
     *("-c", "rebase.updateRefs=false", "-c", "rebase.forkPoint=false"),
 )
+_ADVICE = "Have the agent merge {} into its branch, and resolve them."
 _NO_IDENTITY = ("useConfigOnly", "tell me who you are", "empty ident name", "auto-detect")
 
 
@@ -63,7 +64,7 @@ class BranchMerger:
                 raise Conflict(f"{branch} has no commit in common with the workspace")
             if base == tip:
                 return head
-            made = tip if base == head else await self._make_merge(head, tip, message)
+            made = tip if base == head else await self._make_merge(current, head, tip, message)
             await _run_to_the_end(self._advance(made))
             return made
 
@@ -88,7 +89,10 @@ class BranchMerger:
         await self.abort_rebase(top)
         files = [name for name in listed.output.decode("utf-8", "replace").split("\0") if name]
         if files:
-            raise_conflict("The rebase has conflicts, so nothing is changed", files)
+            into = await get_branch(self._main) or onto
+            raise_conflict(
+                "The rebase has conflicts, so nothing is changed", files, _ADVICE.format(into)
+            )
         _raise_refusal(ended)
 
     async def abort_rebase(self, top: str) -> None:
@@ -98,7 +102,7 @@ class BranchMerger:
         if aborted.code and b"no rebase in progress" not in aborted.errors.lower():
             raise_git_error(aborted)
 
-    async def _make_merge(self, head: str, tip: str, message: str) -> str:
+    async def _make_merge(self, current: str, head: str, tip: str, message: str) -> str:
         merged = await self._main.run(
             *("merge-tree", "--write-tree", "--name-only", "-z", head, tip),
             options=_OURS,
@@ -110,7 +114,9 @@ class BranchMerger:
         found = parse_merge_tree(merged.output, merged.code)
         if found.conflicts:
             raise_conflict(
-                "The merge has conflicts, so nothing is changed", found.conflicts, "Rebase it."
+                "The merge has conflicts, so nothing is changed",
+                found.conflicts,
+                _ADVICE.format(current or head),
             )
         made = await self._main.run(
             *("commit-tree", found.tree, "-p", head, "-p", tip, "-F", "-"),

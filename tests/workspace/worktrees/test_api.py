@@ -90,10 +90,26 @@ def test_a_merge_with_conflicts_names_the_files_and_changes_nothing(
         "",
     )
     reply = client.post(f"/api/chat/{chat}/worktree/rebase", {})
-    assert (reply.status, reply["details"]) == (409, "a")
+    advice = "Have the agent merge main into its branch, and resolve them."
+    assert (reply.status, reply["details"]) == (409, f"a. {advice}")
     tree = get_tree(client, chat)
     assert (tree["step"], tree["ahead"], tree["behind"], tree["uncommitted"]) == ("ready", 1, 1, 0)
     assert (get_folder(client, chat) / "a").read_text() == "theirs\n"
+
+
+def test_conflicts_that_the_agent_resolved_in_its_tree_are_merged(
+    client: Client, root: Path
+) -> None:
+    chat = work_in_tree(client, "a=theirs")
+    (root / "a").write_text("ours\n")
+    run_git(root, "commit", "-qam", "Ours")
+    reply = client.post(f"/api/chat/{chat}/worktree/merge", {})
+    assert "Have the agent merge main into its branch" in reply["details"]
+    folder = get_folder(client, chat)
+    run_git(folder, "merge", "--quiet", "--strategy-option=theirs", "main")
+    (folder / "a").write_text("both\n")
+    assert client.post(f"/api/chat/{chat}/worktree/merge", {}).status == 200
+    assert (root / "a").read_text() == "both\n"
 
 
 def test_both_sides_of_a_merge_are_there(client: Client, root: Path) -> None:
