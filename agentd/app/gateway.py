@@ -166,7 +166,7 @@ class ModelGateway:
     def rows(self) -> tuple[Route, ...]:
         """The routes of the gateway."""
         return (
-            *routes(self._gateway, self.settings.current.max_body),
+            *routes(self._gateway),
             *quota_api.routes(self._quota),
         )
 

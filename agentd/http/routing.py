@@ -142,8 +142,8 @@ class Route(Struct, frozen=True):
     path."""
     needs_answers: bool = False
     """True if an API key needs the scope ``answers`` for it."""
-    max_body: int = JSON_LIMIT
-    """The most bytes of a body that is not streamed."""
+    max_body: int | Callable[[], int] = JSON_LIMIT
+    """The most bytes of a body that is not streamed, or what returns them as of now."""
     error_renderer: ErrorRenderer | None = None
     """The renderer of errors; None: ``ErrorBody``."""
     is_page: bool = False
@@ -159,7 +159,9 @@ class Route(Struct, frozen=True):
     @property
     def body_limit(self) -> int:
         """The most bytes of a body."""
-        return self.upload.max_bytes if self.upload else self.max_body
+        if self.upload:
+            return self.upload.max_bytes
+        return self.max_body if isinstance(self.max_body, int) else self.max_body()
 
     @property
     def accepts_body(self) -> bool:

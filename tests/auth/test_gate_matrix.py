@@ -90,7 +90,7 @@ EVERY = build_table(
     labels_api.routes(ANY),
     schedules_api.routes(ANY),
     keys_api.routes(ANY),
-    relay_api.routes(ANY, 1024 * 1024),
+    relay_api.routes(ANY),
     quota_api.routes(ANY),
     manage.list_management_routes(
         manage.ManagementEndpoints(*(ANY for _ in manage.ManagementEndpoints._fields))._replace(

@@ -70,8 +70,8 @@ class GatewayEndpoints:
         models: Callable[[], Mapping[str, GatewayModel]],
         max_body: Callable[[], int],
     ) -> None:
-        """``max_body`` returns the largest allowed body in bytes, decompressed."""
-        self._max_body = max_body
+        """``max_body`` returns the largest allowed body in bytes, also decompressed."""
+        self.get_max_body = max_body
         self._relay = relay
         self._keys = keys
         self._models = models
@@ -162,7 +162,7 @@ class GatewayEndpoints:
     ) -> Response:
         key = self._require_key(call)
         body = await decompress_body(
-            call.body, call.headers.get("Content-Encoding", ""), self._max_body()
+            call.body, call.headers.get("Content-Encoding", ""), self.get_max_body()
         )
         check_value_count(body)
         request = GatewayRequest(
@@ -233,13 +233,13 @@ HEADERS = {
 """Headers of every response."""
 
 
-def routes(gateway: GatewayEndpoints, max_body: int) -> tuple[Route, ...]:
-    """Return the gateway's routes; ``max_body`` is the largest request in bytes."""
+def routes(gateway: GatewayEndpoints) -> tuple[Route, ...]:
+    """Return the gateway's routes."""
     ask = partial(
         Route,
         "POST",
         group=RouteGroup.MODELS,
-        max_body=max_body,
+        max_body=gateway.get_max_body,
         ends_with_caller=True,
         response_headers=HEADERS,
     )

@@ -15,7 +15,7 @@ from agentd.gateway.keys.file import AccessKeyFile
 from agentd.storage.watched_file import FileContent, FileReading
 from tests.gateway.admin.conftest import HASH, MANAGEMENT_KEY
 from tests.gateway.conftest import GatewaySetup
-from tests.gateway.relay.callers import RunningGateway, read_answer, running_gateway
+from tests.gateway.relay.callers import RunningGateway, build_call, read_answer, running_gateway
 from tests.gateway.relay.loading import running_load
 from tests.supplier.steps import Answer, Say, Stall, Tokens
 from tests.supplier.supplier import Supplier
@@ -127,6 +127,19 @@ def test_no_call_fails_while_channels_models_and_settings_are_edited(
         until(lambda: other.ask("openai-chat", "new").status == 200)
         until(lambda: gateway.supplier.requests[-1].headers.get("x-edited"))
         until(lambda: ("time_zone", "Asia/Kathmandu") in get_settings(gateway))
+
+
+def test_the_largest_request_is_the_one_that_the_settings_say_now(
+    gateway: RunningGateway,
+) -> None:
+    setup, caller = gateway.setup, gateway.add_caller()
+    _, body = build_call("openai-chat", "by-chat", text="hello")
+    body["user"] = "x" * 2000
+    for most, status in ((1024, 413), (2**20, 200)):
+        setup.settings["max_body"] = most
+        save_by_rename(Path(setup.layout.gateway_settings), setup.encode_yaml(setup.settings))
+        until(lambda most=most: ("max_body", most) in get_settings(gateway))
+        assert caller.ask("openai-chat", "by-chat", body=body).status == status
 
 
 def get_settings(gateway: RunningGateway) -> list[tuple[str, Any]]:
