@@ -239,15 +239,31 @@ class _Pattern:
         return bool(value)
 
 
+class SecretValues:
+    """The values that a rule takes for secrets, of all that have its form."""
+
+    def __init__(self, rule: SecretPattern) -> None:
+        self._entropy = rule.entropy
+        self._allow = rule.allow.regexes
+        self._stopwords = [word.lower().encode() for word in rule.allow.stopwords]
+
+    def __contains__(self, value: bytes) -> bool:
+        if not value or (self._entropy and compute_entropy(value) < self._entropy):
+            return False
+        if self._stopwords:
+            lower = value.lower()
+            if any(word in lower for word in self._stopwords):
+                return False
+        return not self._allow or not _get_joined(self._allow).search(value)
+
+
 class _RulePattern(_Pattern):
     """A rule: not all that has the form counts."""
 
     def __init__(self, rule: SecretPattern) -> None:
         super().__init__(rule.id, rule.mode, rule.regex, rule.group)
-        self._entropy = rule.entropy
         self._keywords = [word.lower().encode() for word in rule.keywords]
-        self._allow = rule.allow.regexes
-        self._stopwords = [word.lower().encode() for word in rule.allow.stopwords]
+        self._values = SecretValues(rule)
 
     def find(self, text: bytes) -> Iterator[Match]:
         """Find matches as ``_Pattern.find`` does, if one of the keywords is in the text."""
@@ -258,13 +274,7 @@ class _RulePattern(_Pattern):
         yield from super().find(text)
 
     def _is_secret(self, value: bytes) -> bool:
-        if not value or (self._entropy and compute_entropy(value) < self._entropy):
-            return False
-        if self._stopwords:
-            lower = value.lower()
-            if any(word in lower for word in self._stopwords):
-                return False
-        return not self._allow or not _get_joined(self._allow).search(value)
+        return value in self._values
 
 
 class _Keys(_RulePattern):

@@ -5,6 +5,7 @@ tool call into which it was put back, or in what the tool prints. Everything is 
 """
 
 import re
+from collections.abc import Callable
 from threading import Lock
 from typing import NamedTuple
 
@@ -75,11 +76,11 @@ class KnownSecrets:
                     self.mark += 1
             return known.placeholder
 
-    def filter_by_rules(self, rules: frozenset[str]) -> "KnownSecrets":
-        """Return a copy with only the secrets found by these rules."""
+    def select(self, is_masked: Callable[[str, bytes], bool]) -> "KnownSecrets":
+        """Return a copy with only those that ``is_masked`` by their rule."""
         fewer = KnownSecrets()
         for value, known in self._values.items():
-            if known.rule in rules:
+            if is_masked(known.rule, value):
                 fewer.add(value, known.placeholder, known.rule)
         return fewer
 

@@ -17,7 +17,8 @@ from msgspec import Struct
 from agentd.core.errors import BadRequest
 from agentd.core.lru_cache import LruCache
 from agentd.gateway.secrets.body_redaction import redact_secrets
-from agentd.gateway.secrets.detect import LazyDetector
+from agentd.gateway.secrets.builtin import BUILT_IN
+from agentd.gateway.secrets.detect import LazyDetector, SecretValues
 from agentd.gateway.secrets.escape_layers import decode_identity
 from agentd.gateway.secrets.json_strings import IDENTIFIERS, STRUCTURE, StringSpan, find_pointers
 from agentd.gateway.secrets.known_values import MOST as MOST_LEARNT
@@ -38,6 +39,7 @@ MOST_ELEMENT_BYTES = 64 * 2**20
 MOST_KEYS = 1000
 """Keys whose secrets are remembered."""
 
+_BUILT_IN = frozenset(rule.id for rule in BUILT_IN)
 _ELEMENT_BYTES = 300
 _SHORT_NAME = 200
 _PASSES = 8
@@ -190,9 +192,9 @@ class SecretMasker:
         self._elements.clear()
         self._prefixes.clear()
         self._harmless.clear()
-        masked_rules = _list_masking_rules(self._rules)
+        masking = _MaskingRules(rules)
         for key_id, known in self._keys.items():
-            self._keys.put(key_id, known.filter_by_rules(masked_rules))
+            self._keys.put(key_id, known.select(masking.is_masked))
 
     def redact_body(self, body: bytes, dialect: ChannelDialect, key_id: str) -> bytes:
         """Return a request or response for storage, without any secret that a rule finds."""
@@ -205,10 +207,10 @@ class SecretMasker:
 
     def remember(self, secrets: Iterable[KnownSecret]) -> None:
         """Remember what ``MaskedRequest.learnt`` reported, unless no rule masks it any more."""
-        masked_rules = _list_masking_rules(self._rules)
+        masking = _MaskingRules(self._rules)
         for secret in secrets:
-            if secret.rule in masked_rules:
-                value = secret.value.encode("utf-8", "surrogatepass")
+            value = secret.value.encode("utf-8", "surrogatepass")
+            if masking.is_masked(secret.rule, value):
                 placeholder = self._placeholders.create(value, secret.rule, secret.key)
                 self._get_known(secret.key).add(value, placeholder, secret.rule)
 
@@ -433,10 +435,20 @@ def _uses_stored_conversation(body: bytes, dialect: ChannelDialect) -> bool:
     return b'"previous_response_id"' in body or b'"conversation"' in body
 
 
-def _list_masking_rules(rules: SecretRules) -> frozenset[str]:
-    """Return the ids of those that do more than report."""
-    forms = [rule.id for rule in rules.rules if rule.enabled and rule.mode != "report"]
-    return frozenset((*forms, *(value.id for value in rules.values if value.mode != "report")))
+class _MaskingRules:
+    """The rules that do more than report, as of now, for secrets that they found before."""
+
+    def __init__(self, rules: SecretRules) -> None:
+        masking = [rule for rule in rules.rules if rule.enabled and rule.mode != "report"]
+        values = (value.id for value in rules.values if value.mode != "report")
+        self._ids = frozenset((*(rule.id for rule in masking), *values))
+        self._values = {  # those of built-in rules never change
+            rule.id: SecretValues(rule) for rule in masking if rule.id not in _BUILT_IN
+        }
+
+    def is_masked(self, rule: str, value: bytes) -> bool:
+        """Return whether a value that a rule once took for a secret still is one for it."""
+        return rule in self._ids and (rule not in self._values or value in self._values[rule])
 
 
 def _is_fixed(literal: StringSpan) -> bool:

@@ -11,7 +11,7 @@ from agentd.core.errors import BadRequest
 from agentd.gateway.secrets import prefix_cache
 from agentd.gateway.secrets.builtin import BUILT_IN
 from agentd.gateway.secrets.masker import MaskedRequest, SecretMasker
-from agentd.gateway.secrets.rules import ExactSecret, SecretPattern, SecretRules
+from agentd.gateway.secrets.rules import Allow, ExactSecret, SecretPattern, SecretRules
 from tests.gateway.secrets.bodies import (
     PLACEHOLDER,
     build_body,
@@ -197,6 +197,28 @@ def test_what_was_masked_is_restored_as_long_as_its_rule_masks(make):
     assert mask_body(asked, hiding).secrets == {placeholder: "tr0ub4dor-3"}
     hiding.rules = reports
     assert mask_body(asked, hiding).secrets == {}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"allow": Allow(stopwords=("DOR-33",))},
+        {"allow": Allow(regexes=("dor-[0-9]",))},
+        {"entropy": 3.0},
+    ],
+)
+def test_what_its_rule_allows_since_is_not_masked_any_more(change):
+    asked = build_body("ooooodor-33 and tr0ub4dor-x")
+    masks = SecretRules((SecretPattern(id="p", regex=r"\w+dor-\w+"),))
+    allows = SecretRules((SecretPattern(id="p", regex=r"\w+dor-\w+", **change),))
+    hiding = create_masker(masks)
+    learnt = hiding.mask(json.dumps(asked).encode(), "anthropic", "k").learnt
+    assert len(learnt) == 2
+    hiding.rules = allows
+    assert set(mask_body(asked, hiding).secrets.values()) == {"tr0ub4dor-x"}
+    restarted = create_masker(allows)
+    restarted.remember(learnt)
+    assert set(mask_body(asked, restarted).secrets.values()) == {"tr0ub4dor-x"}
 
 
 def test_exact_values_are_hidden_in_every_writing_of_json():
