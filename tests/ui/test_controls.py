@@ -134,6 +134,31 @@ def test_a_prompt_that_cannot_be_sent_now_leaves_a_held_queue_held(
     assert not {"hold", "release", "stop"} & set(asked)
 
 
+def test_a_prompt_that_is_sent_now_does_not_allow_more_than_the_budget(
+    ada: Person, site: Serving
+) -> None:
+    client, administrator = site.client(), site.administrator()
+    assert administrator.post("/api/settings/set", {"budget_per_chat": 0}).status == 200
+    try:
+        chat = client.create_chat(prompt="costs something")
+        client.post(f"/api/remote/chats/{chat}/queue", {"prompt": "is urgent"})
+        page = ada.open(f"/{chat}")
+        expect(page.locator(".ask")).to_contain_text("its budget is 0")
+        asked: list[str] = []
+        page.on("request", lambda request: asked.append(request.url.rpartition("/")[2]))
+        page.get_by_role("button", name="More for this prompt").last.click()
+        with page.expect_response("**/stop"):
+            page.get_by_role("menuitem", name="Send now").click()
+        page.get_by_role("button", name="Pause", exact=True).first.click()
+        expect(page.get_by_role("button", name="Resume")).to_be_visible()
+        assert [one["prompt"] for one in client.prompts(chat)] == ["is urgent", "costs something"]
+        assert "release" not in asked
+        expect(page.locator(".ask")).to_be_visible()
+    finally:
+        administrator.post("/api/settings/set", {"budget_per_chat": None})
+        client.delete(f"/api/chats/{chat}")
+
+
 def test_the_whole_queue_is_held_and_goes_on(
     ada: Person, site: Serving, talking: TalkingEngine
 ) -> None:

@@ -73,7 +73,8 @@ export function page(params) {
         if (!wasHeld) await post(`${path}/release`);
         throw error;
       }
-      await post(`${path}/release`);
+      // The release of a spent budget allows to spend more, which only the answer to its question says.
+      if (!chat.questions.peek().some((one) => one.kind === "budget")) await post(`${path}/release`);
     } catch (error) {
       if (error instanceof ApiError && error.status === 404) return; // its turn has come meanwhile
       toastError(error, () => void sendNow(promptId));
