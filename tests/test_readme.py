@@ -1,5 +1,6 @@
 """Every command of the README works as it is pasted."""
 
+import json
 import os
 import re
 import shutil
@@ -18,6 +19,7 @@ from tests.support.paths import REPOSITORY
 from tests.support.ports import find_free_port
 
 README = (REPOSITORY / "README.md").read_text()
+STATE_README = (REPOSITORY / "state" / "README.md").read_text()
 BLOCKS = re.findall(r"```sh\n(.*?)```", README, re.DOTALL)
 
 RUN, TEST, *SESSION = BLOCKS
@@ -135,3 +137,22 @@ def test_the_configuration_that_it_shows_is_taken_as_it_stands(tmp_path: Path) -
     taken = load_settings({}, {"AGENTD_CONFIG": str(tmp_path)}, str(tmp_path)).settings
     assert [rule.decision for rule in taken.approval_rules] == ["allow", "deny"]
     assert taken.budget_per_day == 20
+
+
+@pytest.mark.skipif(not shutil.which("jq"), reason="what the page of the state folder shows is jq")
+def test_costs_that_are_read_with_jq_are_those_that_count(tmp_path: Path) -> None:
+    chat, requests = tmp_path / "state/chats/1", tmp_path / "state/proxy/requests"
+    for folder in (chat, requests):
+        folder.mkdir(parents=True)
+    (chat / "journal.jsonl").write_text(
+        '{"body":{"type":"chat.created","title":"t"}}\n'
+        '{"body":{"type":"message.added","message":{"id":2,"text":"a","cost":"0.5"}}}\n'
+        '{"body":{"type":"turn.ended","outcome":"failed","cost":"0.25"}}\n'
+    )
+    (requests / "2026-01-31.jsonl").write_text('{"key":"k","key_name":"laptop","cost":"0.5"}\n')
+    (requests / "begun-1.jsonl").write_text('{"begun":"","key":"k","cost":"9"}\n{"cost":"0.5"}\n')
+    for title, cost in [("what a chat cost", 0.75), ("what each access key spent", 0.5)]:
+        (recipe,) = re.findall(rf"# {title}.*\n((?:    .+\n)+)", STATE_README)
+        told = subprocess.run(["sh", "-c", recipe], cwd=tmp_path, capture_output=True, check=True)
+        found = json.loads(told.stdout)
+        assert (found if isinstance(found, float) else found["usd"]) == cost
