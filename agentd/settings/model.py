@@ -74,7 +74,8 @@ class Settings(Struct, frozen=True):
         ),
     ] = ""
     state: Annotated[
-        str, Meta(description="The daemon's state folder; empty: the default (see below).")
+        str,
+        Meta(description="The daemon's state folder; empty: that of the checkout or of the user."),
     ] = ""
     agent_api_key: Annotated[
         str,
