@@ -31,6 +31,7 @@ Write what you want done; it goes to this conversation's chat.
 /help shows this"""
 USUAL_MODE = "off"
 """The argument of ``/mode`` for the usual mode of the chat's program."""
+NO_CHAT = "There is no chat yet: send a message to create one."
 TOO_OLD = "That button is too old."
 WANTS_WORDS = "The agent asks for words: /answer TEXT"
 LONGEST_LABEL = 60
@@ -219,7 +220,7 @@ def _parse_command(name: str, rest: str, chat: int) -> Instruction:
         case "new":
             return BeginChat(rest) if rest else LeaveChat()
         case "model":
-            return ChooseModel(chat, rest) if rest and chat else ShowModels(chat)
+            return _parse_model_command(rest, chat)
         case "chat":
             return (
                 AdoptChat(int(rest))
@@ -227,12 +228,14 @@ def _parse_command(name: str, rest: str, chat: int) -> Instruction:
                 else SendText("Which chat? /chat ID")
             )
         case "stop" | "status" | "queue" | "mode" | "approve" | "deny" | "answer":
-            return (
-                _parse_chat_command(name, rest, chat)
-                if chat
-                else SendText("There is no chat yet: send a message to create one.")
-            )
+            return _parse_chat_command(name, rest, chat) if chat else SendText(NO_CHAT)
     return SendText(f"/{name} is not a command of this bot.\n{HELP}")
+
+
+def _parse_model_command(name: str, chat: int) -> Instruction:
+    if not name:
+        return ShowModels(chat)
+    return ChooseModel(chat, name) if chat else SendText(NO_CHAT)
 
 
 def _parse_chat_command(name: str, rest: str, chat: int) -> Instruction:

@@ -180,8 +180,7 @@ class UpdateHandler:
         """Append a prompt to a chat, or start a new chat when it was deleted."""
         chats = self._services.chats
         try:
-            seen = chats.get_summary(chat_id)
-            if seen.damage:
+            if chats.get_summary(chat_id).damage:
                 return Reply(f"Chat {chat_id} is damaged and can only be read. Try /new")
             await chats.append_prompt(chat_id, prompt, "", self._by, self._make_key(update))
         except NotFound:
@@ -190,10 +189,8 @@ class UpdateHandler:
             return await self._begin_chat(prompt, update)
         if any(one.kind == "question" for one in (await chats.get(chat_id)).agent.asked):
             return Reply(f"Queued. {WANTS_WORDS}", "Queued")
-        if seen.held and seen.outcome != "stopped":
-            return Reply(
-                f"Queued; the queue is held: {replies.escape_markdown(seen.held)}", "Queued"
-            )
+        if held := chats.get_summary(chat_id).held:  # what a stop held, the prompt has released
+            return Reply(f"Queued; the queue is held: {replies.escape_markdown(held)}", "Queued")
         return Reply(note="Sent")
 
     async def _adopt_chat(self, chat_id: int, update: IncomingUpdate) -> Reply:

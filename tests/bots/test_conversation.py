@@ -59,7 +59,7 @@ def make_question(number: int, kind: ApprovalKind = "shell", *choices: str) -> A
         ("/status", ShowStatus(CHAT), None),
         ("/queue", ShowQueue(CHAT), None),
         ("/model", ShowModels(CHAT), ShowModels(0)),
-        ("/model opus", ChooseModel(CHAT, "opus"), ShowModels(0)),
+        ("/model opus", ChooseModel(CHAT, "opus"), None),
         ("/mode", ShowModes(CHAT), None),
         ("/mode plan", ChooseMode(CHAT, "plan"), None),
         ("/mode Off", ChooseMode(CHAT, ""), None),

@@ -277,6 +277,29 @@ def test_commands_show_and_change_the_chat(tmp_path: Path, api: BotApi) -> None:
         assert daemon.client().messages(2)[0]["content"] == "second"
 
 
+def test_a_prompt_that_a_held_queue_keeps_is_not_said_to_be_sent(
+    tmp_path: Path, api: BotApi
+) -> None:
+    configure(tmp_path, api)
+    with Serving(tmp_path) as daemon:
+        client = daemon.client()
+        daemon.engine.hold()
+        api.say("first")
+        until(lambda: daemon.engine.given)
+        api.say("/stop")
+        until(lambda: "Stopped." in api.list_texts())
+        client.post("/api/MessageQueue/1/hold", {"reason": "Friday."})
+        api.say("second")
+        until(lambda: "Queued; the queue is held: Friday." in api.list_texts())
+        client.post("/api/MessageQueue/1/release", None)
+        until(lambda: len(daemon.engine.given) == 2)
+        api.say("/stop")
+        until(lambda: api.list_texts().count("Stopped.") == 2)
+        api.say("third")
+        until(lambda: len(daemon.engine.given) == 3)
+        assert len([text for text in api.list_texts() if "held" in text]) == 1
+
+
 def test_a_chat_is_told_to_plan_only_and_to_work_again(tmp_path: Path, api: BotApi) -> None:
     configure(tmp_path, api, model="claude")
     models = "models: [{name: claude, engine: claude-code}, {name: plain, engine: offline}]"
