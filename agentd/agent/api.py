@@ -327,10 +327,9 @@ class AgentEndpoints:
         chat_id = get_chat_id(call)
         by = call.caller.identity
         agent = (await self._chats.get(chat_id)).agent
-        asked = 0
-        if agent.hold and agent.hold.kind == "budget":
+        asked = next((one.id for one in agent.asked if one.kind == "budget"), 0)
+        if asked or (agent.hold and agent.hold.kind == "budget"):
             require_answers(call.caller)
-            asked = next((one.id for one in agent.asked if one.kind == "budget"), 0)
         if asked:  # the answer releases the queue
             with suppress(NotFound):  # answered meanwhile
                 await self._approvals.answer(

@@ -1,6 +1,7 @@
 """A queue that a budget holds, released over HTTP."""
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -45,3 +46,21 @@ def test_a_released_queue_whose_budget_was_denied_asks_again(client: Client) -> 
     until(lambda: client.get(path)["approvals"])
     assert client.get(path)["approvals"][0]["id"] != question
     assert client.status(chat)["messageCount"] == 3, "nothing is sent before it is allowed"
+
+
+def test_a_budgets_question_is_answered_by_a_release_whatever_holds_the_queue(
+    client: Client,
+) -> None:
+    """Somebody has held the queue since; else the question would go without a word."""
+    chat, question = hold_for_budget(client)
+    client.post(f"/api/MessageQueue/{chat}/hold", {})
+    key = client.post("/api/keys", {"name": "ci", "answers": False})["key"]
+    with closing(Client(client.url, key)) as silent:
+        assert silent.post(f"/api/MessageQueue/{chat}/release", None).status == 403
+    (asked,) = client.get(f"/api/chat/{chat}/approvals")["approvals"]
+    assert asked["id"] == question
+    assert client.post(f"/api/MessageQueue/{chat}/release", None)["held"] == ""
+    until(lambda: client.status(chat)["status"] == "completed")
+    messages = client.get(f"/api/chat/{chat}/messages")["messages"]
+    (decided,) = (message["decision"] for message in messages if message["decision"])
+    assert (decided["state"], decided["by"]) == ("allowed", "key:environment")
