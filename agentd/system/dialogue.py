@@ -65,7 +65,7 @@ def open_secret_memfd(secret: str) -> Iterator[int]:
 
 
 class Program:
-    """A running program. Always call ``terminate``, whatever happened."""
+    """A running program. Always call ``end``, whatever happened."""
 
     def __init__(self, transport: asyncio.SubprocessTransport, pipes: "_Pipes") -> None:
         self.process = transport.get_pid()
@@ -141,19 +141,26 @@ class Program:
     async def end(self, graces: Graces) -> None:
         """Terminate the program and its process group: close its input, SIGTERM, SIGKILL.
 
-        Cancelling this leaves the program running.
+        Cancelling this kills it at once.
         """
-        if pipe := self._get_input():
-            pipe.close()
-        if await self.wait_for_exit(graces.exit) is None:
-            kill_group(self.process, signal.SIGTERM)
-            await self.wait_for_exit(graces.terminate)
-        kill_group(self.process)
-        await self.wait_for_exit(_KILL_SECONDS)
-        if (pipe := self._get_input()) and pipe.get_write_buffer_size():
-            pipe.abort()  # unread input would keep the pipe open
-        self._transport.close()
+        try:
+            if pipe := self._get_input():
+                pipe.close()
+            if await self.wait_for_exit(graces.exit) is None:
+                kill_group(self.process, signal.SIGTERM)
+                await self.wait_for_exit(graces.terminate)
+        finally:
+            await self._kill()
         await asyncio.wait([self._pipes.closed], timeout=_KILL_SECONDS)
+
+    async def _kill(self) -> None:
+        kill_group(self.process)
+        try:
+            await self.wait_for_exit(_KILL_SECONDS)
+        finally:  # the waiting task may be cancelled now
+            if (pipe := self._get_input()) and pipe.get_write_buffer_size():
+                pipe.abort()  # unread input would keep the pipe open
+            self._transport.close()
 
     def _get_input(self) -> asyncio.WriteTransport | None:
         return cast(asyncio.WriteTransport | None, self._transport.get_pipe_transport(0))

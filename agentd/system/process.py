@@ -194,7 +194,9 @@ async def wait_until_started(
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
-        await asyncio.wait([task])
+        while not task.done():  # also if it is cancelled again
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait([task])
         if task.exception() is None:
             transport, listener = task.result()
             await _kill_and_wait(transport, listener.exited)

@@ -11,6 +11,7 @@ import pytest
 from agentd.core.errors import Unavailable
 from agentd.system.process import Finished, build_environment, run
 from tests.conftest import until
+from tests.support.transports import note_transports
 from tests.support.waiting import wait_until_gone
 
 
@@ -134,6 +135,25 @@ def test_cancelling_while_it_starts_kills_what_it_started_already(tmp_path, roun
     asyncio.run(run_scenario())
     if pid.exists():
         wait_until_gone(int(pid.read_text()))
+
+
+@pytest.mark.parametrize("rounds", range(1, 9))
+def test_cancelling_twice_while_it_starts_leaves_no_program(rounds):
+    async def run_scenario() -> None:
+        task = asyncio.create_task(run(["sleep", "300"], folder="/"))
+        for _ in range(rounds):
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert all(one.is_closing() for one in made)
+
+    with note_transports() as made:
+        asyncio.run(run_scenario())
+    for one in made:
+        wait_until_gone(one.get_pid())
 
 
 def test_it_runs_in_a_group_of_its_own():

@@ -5,6 +5,7 @@ A request that is cancelled, or given up, is taken back (``notifications/cancell
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AsyncExitStack
 from itertools import count
 from typing import TypeAlias, TypeGuard, TypeVar
 
@@ -169,9 +170,10 @@ class McpConnection:
     async def close(self) -> None:
         """End the connection; what is awaited fails."""
         self._fail_all(self.closed or "it was stopped")
-        await self._requests.close()
-        await self._tasks.cancel()
-        await self._transport.close()
+        async with AsyncExitStack() as steps:  # all of them, even if this is cancelled
+            steps.push_async_callback(self._transport.close)
+            steps.push_async_callback(self._tasks.cancel)
+            await self._requests.close()
 
     async def _list_tools(self) -> None:
         listed = await self._list("tools/list", "tools", MOST_TOOLS + 1)

@@ -140,13 +140,15 @@ class HttpTransport:
 
     async def close(self) -> None:
         """End the session and all connections."""
-        await self._tasks.cancel()
-        if self._has_session:
-            with suppress(SupplierUnreachable, TimeoutError):
-                async with asyncio.timeout(_SHORT.total):
-                    request = self._build_request("DELETE", timeouts=_SHORT)
-                    (await self._upstream.open(request)).close()
-        await self._upstream.close()
+        try:
+            await self._tasks.cancel()
+            if self._has_session:
+                with suppress(SupplierUnreachable, TimeoutError):
+                    async with asyncio.timeout(_SHORT.total):
+                        request = self._build_request("DELETE", timeouts=_SHORT)
+                        (await self._upstream.open(request)).close()
+        finally:
+            await self._upstream.close()
 
     @property
     def _has_session(self) -> bool:

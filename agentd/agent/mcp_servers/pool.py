@@ -153,7 +153,7 @@ class McpPool:
             if known and not known.closed:
                 return known
             if known:
-                await chat.servers.pop(key).close()
+                await asyncio.shield(self._tasks.start(chat.servers.pop(key).close()))
             for old in [one for one in chat.servers.values() if one.server.name == server.name]:
                 self._tasks.start(chat.servers.pop(old.server.fingerprint).close())
             return await self._start(chat, server)

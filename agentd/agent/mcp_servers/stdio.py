@@ -58,11 +58,18 @@ class StdioTransport:
         program, self._program = self._program, None
         if program is None:
             return
-        if self._reading:
-            await cancel_task(self._reading)
-        await program.end(_GRACES)
-        if self._tag:
-            await kill_orphans(self._tag)
+        try:
+            if self._reading:
+                await cancel_task(self._reading)
+        finally:
+            await self._end(program)
+
+    async def _end(self, program: Program) -> None:
+        try:
+            await program.end(_GRACES)
+        finally:
+            if self._tag:
+                await kill_orphans(self._tag)
 
     async def _read(self, program: Program, on_message: OnMessage, on_closed: OnClosed) -> None:
         lines, odd = Lines(), 0

@@ -95,8 +95,10 @@ class VpnEngine:
     async def end(self) -> None:
         """Kill the process group."""
         kill_group(self._transport.get_pid())
-        await asyncio.wait([self._output.exited], timeout=_EXIT_SECONDS)
-        self._transport.close()
+        try:
+            await asyncio.wait([self._output.exited], timeout=_EXIT_SECONDS)
+        finally:  # the waiting task may be cancelled now
+            self._transport.close()
         await asyncio.wait([self._output.closed], timeout=_EXIT_SECONDS)
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import signal
 import sys
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -30,6 +31,7 @@ from agentd.system import process_identity
 from agentd.system.process import MARK
 from tests.agent.engines.native.scene import Person
 from tests.agent.mcp_servers.talking import use_connection
+from tests.support.transports import note_transports
 from tests.support.waiting import until
 
 HERE = Path(__file__).parent
@@ -342,6 +344,51 @@ def test_a_silent_server_does_not_outlive_a_stop(tmp_path: Path) -> None:
         await pool.close()
 
     asyncio.run(asyncio.wait_for(run(), PATIENCE))
+
+
+@pytest.mark.parametrize("rounds", range(1, 7))
+def test_a_silent_server_does_not_outlive_two_stops(tmp_path: Path, rounds: int) -> None:
+    """As when the daemon ends while a turn that was stopped still ends its server."""
+
+    async def run() -> None:
+        tag = f"silent-{tmp_path.name}-{os.getpid()}"
+        connection = McpPool(tag).build(build_server("hostile_server.py", "silent"), str(tmp_path))
+        opening = asyncio.create_task(connection.open())
+        await asyncio.to_thread(until, lambda: find_marked(tag))
+        opening.cancel()
+        for _ in range(rounds):
+            await asyncio.sleep(0)
+        opening.cancel()
+        await asyncio.wait([opening])
+        assert not find_marked(tag)
+
+    with note_transports() as made:
+        asyncio.run(asyncio.wait_for(run(), PATIENCE))
+    assert [one.is_closing() for one in made] == [True]
+
+
+@pytest.mark.parametrize("rounds", range(1, 7))
+def test_a_server_that_ended_is_put_away_though_the_next_turn_is_stopped(
+    tmp_path: Path, rounds: int
+) -> None:
+    async def run() -> None:
+        pool = McpPool()
+        pool.begin_turn(1, str(tmp_path))
+        first = await pool.connect(1, SDK)
+        os.kill(made[0].get_pid(), signal.SIGKILL)
+        while not first.closed:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+        opening = asyncio.create_task(pool.connect(1, SDK))
+        for _ in range(rounds):
+            await asyncio.sleep(0)
+        opening.cancel()
+        await asyncio.wait([opening])
+        pool.end_turn(1)
+        await pool.close()
+
+    with note_transports() as made:
+        asyncio.run(asyncio.wait_for(run(), PATIENCE))
+    assert all(one.is_closing() for one in made)
 
 
 async def fail_to_connect(pool: McpPool, server: ReadyServer) -> str:
