@@ -5,6 +5,7 @@ holds the configuration and the state, and the mode is ``auto``.
 """
 
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -29,17 +30,27 @@ ASKED = {
 """Files that hold the canary, and why each is asked about."""
 
 
-@pytest.fixture
-def supplier() -> Iterator[Supplier]:
+@pytest.fixture(scope="module")
+def serving_supplier() -> Iterator[Supplier]:
     with Supplier() as serving:
         yield serving
 
 
 @pytest.fixture
-def served(tmp_path: Path, supplier: Supplier) -> ServedAgent:
+def supplier(serving_supplier: Supplier) -> Supplier:
+    serving_supplier.forget()
+    return serving_supplier
+
+
+@pytest.fixture(scope="module")
+def running(
+    tmp_path_factory: pytest.TempPathFactory, serving_supplier: Supplier
+) -> Iterator[tuple[ServedAgent, Caller]]:
+    """One daemon for all tests, which begin with the same files."""
+    tmp_path = tmp_path_factory.mktemp("bounds")
     program = [sys.executable, "-S", str(Path(__file__).with_name("asking_agent.py"))]
     models = {
-        "suppliers": {"acme": {"dialect": "openai-chat", "url": supplier.url}},
+        "suppliers": {"acme": {"dialect": "openai-chat", "url": serving_supplier.url}},
         "models": [
             {"name": "native", "engine": "native", "supplier": "acme", "model": "scripted-large"},
             {"name": "offline", "engine": "offline"},
@@ -52,13 +63,27 @@ def served(tmp_path: Path, supplier: Supplier) -> ServedAgent:
     for name in ASKED:
         (tmp_path / name).write_text(f"# {CANARY}\n")
     (tmp_path / "config" / "users.yml").chmod(0o600)
-    return made
+    with made.running() as caller:
+        yield made, caller
 
 
 @pytest.fixture
-def caller(served: ServedAgent) -> Iterator[Caller]:
-    with served.running() as caller:
-        yield caller
+def served(running: tuple[ServedAgent, Caller]) -> Iterator[ServedAgent]:
+    served, _ = running
+    before = read_contents(served)
+    yield served
+    (served.folder / "notes").unlink(missing_ok=True)
+    shutil.rmtree(served.folder / ".git", ignore_errors=True)
+    for name in ASKED:
+        if (served.folder / name).read_text() != before[name]:
+            (served.folder / name).write_text(before[name])
+
+
+@pytest.fixture
+def caller(running: tuple[ServedAgent, Caller], served: ServedAgent) -> Caller:
+    _, caller = running
+    caller.client.close()  # the daemon hangs up on who is silent for long
+    return caller
 
 
 def read_contents(served: ServedAgent) -> dict[str, str]:

@@ -330,7 +330,9 @@ hear(); say("reply", hear()); say("over")
         ToolUsed("odd", "images", LEFT_OUT, ok=False),
         ReplyCompleted(NOTE),
     ]
-    _, *later = asyncio.run(run_turn(engine))  # what was used before is in no cost twice
+    _, *later = asyncio.run(run_turn(engine, make_request("hello\n\nonce more")))
+    assert later[-1] == ReplyCompleted("once more")
+    # What was used before is in no cost twice.
     spent = [one.usage.input for one in (*steps, *later) if isinstance(one, UsageReported)]
     assert spent == [5]
 
