@@ -55,7 +55,7 @@ settings.register_profile("thorough", _PATIENT, max_examples=2000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ordinary"))
 
 LONG = (
-    "agent/engines/real/test_daemon.py",
+    "agent/engines/real/test_matrix.py",
     "agent/engines/real/test_opencode.py",
     "gateway/admin/api/test_openapi.py",
     "http/test_openapi_document.py",

@@ -16,11 +16,14 @@ import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from decimal import Decimal
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
+from msgspec import Struct
 
+from agentd.chats.turns import TOOL_INTERRUPTED
 from tests.acp.support import Editor
 from tests.agent.engines.real.driving import find_processes
 from tests.agent.engines.real.matrix import BEHAVIOURS, ENGINES, MISSING, render_table
@@ -36,7 +39,7 @@ from tests.agent.served import PATIENCE, ServedAgent
 from tests.supplier.request import Request
 from tests.supplier.steps import Answer, Call, Refuse, Say, Stall, Step, Tokens
 from tests.supplier.supplier import Supplier
-from tests.support.daemon import until
+from tests.support.daemon import Beats, until
 from tests.support.paths import REPOSITORY
 
 pytestmark = pytest.mark.engines
@@ -65,13 +68,81 @@ MCP_TOOLS = {
 }
 """The name that each engine gives to the server's tool, and its namespace."""
 SMALL = "scripted-small"
+PICTURE = "uploads/dots.png"
+DENIED = "touch denied.txt"
+RUN = "echo ran > ran.txt"
 SLEEP = "sleep 300.75"
+TOOLS = {"claude-code": "Bash"}
+"""The tool that runs commands, where its name is not ``shell``."""
 
 
 def answer_own_requests(request: Request) -> Say | None:
     """Answer what programs ask by themselves: titles of sessions."""
     own = not request.tools or request.model not in (MODEL, SMALL)
     return Say("A title") if own else None
+
+
+def make_png() -> bytes:
+    """Return a picture of eight by eight random dots."""
+
+    def make_chunk(kind: bytes, data: bytes) -> bytes:
+        checksum = zlib.crc32(kind + data)
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", checksum)
+
+    rows = b"".join(b"\0" + os.urandom(24) for _ in range(8))
+    head = struct.pack(">IIBBBBB", 8, 8, 8, 2, 0, 0, 0)
+    chunks = ((b"IHDR", head), (b"IDAT", zlib.compress(rows)), (b"IEND", b""))
+    return b"\x89PNG\r\n\x1a\n" + b"".join(make_chunk(*chunk) for chunk in chunks)
+
+
+def read_pixels(png: bytes) -> bytes:
+    """Return what a picture shows: programs may write it anew."""
+    found = b""
+    place = 8
+    while place < len(png):
+        (size,) = struct.unpack(">I", png[place : place + 4])
+        if png[place + 4 : place + 8] == b"IDAT":
+            found += png[place + 8 : place + 8 + size]
+        place += size + 12
+    return zlib.decompress(found)
+
+
+def build_hook(file: str, words: str) -> dict[str, Any]:
+    """Return a hook that keeps commands from making a file."""
+    command = f"grep -q {file} || exit 0; echo {words} >&2; exit 2"
+    return {"hooks": {"PreToolUse": [{"hooks": [{"type": "command", "command": command}]}]}}
+
+
+class Talk(Struct):
+    """What was said in a chat, and what the model was sent; several cells look at it."""
+
+    chat: int
+    messages: list[dict[str, Any]]
+    requests: list[Request]
+    """Those with tools: not the ones that programs make by themselves."""
+    booked: dict[str, Any]
+    """The chat's tokens and cost in the analytics."""
+    cost: float
+
+    @property
+    def sent(self) -> str:
+        """The last request."""
+        return json.dumps(self.requests[-1].body)
+
+
+Decision: TypeAlias = tuple[str, dict[str, Any], str]
+"""What a file held when its question was put, the question, and what it held afterwards."""
+
+
+class Decisions(Struct):
+    """A turn in which a command was denied, a file written, and another command allowed."""
+
+    talk: Talk
+    denied: Decision
+    written: Decision
+    ran: Decision
+    left: int
+    """The model's steps that nobody asked for."""
 
 
 class Site:
@@ -163,12 +234,14 @@ class Site:
         """Return the messages of a new chat after its first turn, in which all is allowed."""
         return self.finish(self.create_chat(prompt, *steps, **wish))
 
-    def finish(self, chat: int) -> list[dict[str, Any]]:
+    def finish(self, chat: int, turns: int = 1) -> list[dict[str, Any]]:
         """Allow whatever is asked; return the messages when nothing is left to do."""
-        self.answer(chat, "allow")
+        self.answer(chat, "allow", turns=turns)
         return self.caller.wait_until_idle(chat)
 
-    def answer(self, chat: int, decision: str, note: str = "") -> list[dict[str, Any]]:
+    def answer(
+        self, chat: int, decision: str, note: str = "", turns: int = 1
+    ) -> list[dict[str, Any]]:
         """Answer all questions of a chat until its queue is empty; return them."""
         asked: list[dict[str, Any]] = []
 
@@ -181,8 +254,113 @@ class Site:
                 asked.append(question)
             return bool(found["chat"]["status"] == "completed")
 
-        until(is_over, PATIENCE)
+        until(is_over, PATIENCE * turns)
         return asked
+
+    def record(self, chat: int, turns: int = 1) -> Talk:
+        """Allow whatever is asked; return what was said when nothing is left to do."""
+        messages = self.finish(chat, turns)
+        rows = self.caller.client.get("/api/analytics?by=chat")["rows"]
+        row = next(row for row in rows if row["name"] == str(chat))
+        requests = [one for one in self.supplier.requests if not answer_own_requests(one)]
+        cost = self.caller.client.status(chat)["totalCost"]
+        return Talk(chat, messages, requests, row, cost)
+
+    @cached_property
+    def first_turn(self) -> Talk:
+        """A turn of a chat with all that a chat can be told, in which a command is run."""
+        (self.workspace / PICTURE).parent.mkdir(exist_ok=True)
+        (self.workspace / PICTURE).write_bytes(make_png())
+        chat = self.create_chat(
+            f"Look around.\n\nAttached files:\n- {PICTURE}",
+            Answer((self.run_shell("echo $((6*7))00"),), usage=ONE_CALL),
+            Answer((Say("I see."),), usage=ONE_CALL),
+            systemPrompt="Speak like a pirate.",
+            skill="haiku",
+        )
+        return self.record(chat)
+
+    @cached_property
+    def second_turn(self) -> Talk:
+        """The chat's next, with another model."""
+        chat = self.first_turn.chat
+        self.supplier.script(Say("As I said."))
+        self.caller.append(chat, "And now?", model="small")
+        return self.record(chat)
+
+    @cached_property
+    def decisions(self) -> Decisions:
+        """A turn whose questions are answered in three ways."""
+        # opencode has no way to hear it at once: it is told when it has ended.
+        later = [Say("I heard.")] if self.engine == "opencode" else []
+        denied, run = self.run_shell(DENIED), self.run_shell(RUN)
+        steps = (denied, self.write_file(), run, Say("It is made."), *later)
+        chat = self.create_chat("Make it.", *steps)
+        decided = [
+            self._decide(chat, "denied.txt", "deny", "Not on a Friday."),
+            self._decide(chat, "made.txt", "allow"),
+            self._decide(chat, "ran.txt", "allow", "Blue is the better colour."),
+        ]
+        talk = self.record(chat)
+        files = [(*one, self._read(one[1])) for one in decided]
+        first, second, third = [(before, asked, after) for asked, _, before, after in files]
+        return Decisions(talk, first, second, third, self.supplier.left)
+
+    @cached_property
+    def queue(self) -> Talk:
+        """A chat with three prompts, two of which are custom commands."""
+        own = self.served.folder / "config" / "commands"
+        theirs = [self.workspace / one for one in (".claude/commands", ".opencode/command")]
+        for folder in (own, *theirs):
+            folder.mkdir(parents=True)
+        head = "---\ndescription: Makes tea\n---\n"
+        (own / "brew.md").write_text(f"{head}Brew $1 for $2.\n")
+        for folder in theirs:
+            (folder / "steep.md").write_text(f"{head}Steep $1 slowly.\n")
+        try:
+            stall = Stall()
+            chat = self.create_chat("One.", Answer((Say("First."),), faults=(stall,)))
+            stall.reached.result(PATIENCE)
+            self.caller.client.close()  # it may have taken long
+            for prompt in ("/brew mint 'two guests'", "/steep mint"):
+                self.caller.append(chat, prompt)
+            self.supplier.script(Say("Second."), Say("Third."))
+            stall.release()
+            return self.record(chat, turns=3)
+        finally:
+            for folder in (own, *(one.parent for one in theirs)):
+                shutil.rmtree(folder)
+
+    @cached_property
+    def hooked(self) -> Talk:
+        """A turn with two commands; each of two hooks is to keep one from running."""
+        ours = self.served.folder / "config" / "hooks.yml"
+        theirs = self.workspace / ".claude" / "settings.json"
+        theirs.parent.mkdir()
+        theirs.write_text(json.dumps(build_hook("second.txt", "Dry up first.")))
+        ours.write_text(json.dumps(build_hook("first.txt", "Wash up first.")))
+        ours.chmod(0o600)
+        runs = [self.run_shell(f"touch {name}.txt") for name in ("first", "second")]
+        try:
+            return self.record(self.create_chat("Make it.", *runs, Say("Then not.")))
+        finally:
+            ours.unlink()
+            shutil.rmtree(theirs.parent)
+
+    def _decide(
+        self, chat: int, file: str, decision: str, note: str = ""
+    ) -> tuple[dict[str, Any], str, str]:
+        """Answer the next question; return it, the file, and what that holds until then."""
+        asked = self.wait_for_question(chat)
+        before = self._read(file)
+        path = f"/api/chat/{chat}/approvals/{asked['id']}"
+        body = {"decision": decision, "note": note}
+        assert self.caller.client.post(path, body).status == 200
+        return asked, file, before
+
+    def _read(self, file: str) -> str:
+        path = self.workspace / file
+        return path.read_text() if path.exists() else ""
 
     def wait_for_question(self, chat: int) -> dict[str, Any]:
         """Return the next question."""
@@ -239,86 +417,72 @@ def list_said(messages: list[dict[str, Any]]) -> list[tuple[str, str]]:
 
 
 def test_queue(site: Site) -> None:
-    stall = Stall()
-    chat = site.create_chat("One.", Answer((Say("First."),), faults=(stall,)))
-    stall.reached.result(PATIENCE)
-    site.caller.client.close()  # it may have taken long
-    for prompt in ("Two.", "Three."):
-        site.caller.append(chat, prompt)
-    site.supplier.script(Say("Second."), Say("Third."))
-    stall.release()
-    assert list_said(site.finish(chat)) == [
+    assert list_said(site.queue.messages) == [
         ("user", "One."),
         ("assistant", "First."),
-        ("user", "Two."),
+        ("user", "/brew mint 'two guests'"),
         ("assistant", "Second."),
-        ("user", "Three."),
+        ("user", "/steep mint"),
         ("assistant", "Third."),
     ]
 
 
-def test_follow_up(site: Site) -> None:
-    chat = site.create_chat("Look around.", site.run_shell("echo $((6*7))00"), Say("I see."))
-    site.finish(chat)
-    site.supplier.script(Say("As I said."))
-    site.caller.append(chat, "And now?")
-    assert list_said(site.finish(chat))[-1] == ("assistant", "As I said.")
-    seen = str(site.supplier.requests[-1].turns)
-    assert all(seen.count(text) == 1 for text in ("Look around.", "I see.", "And now?"))
+def test_commands(site: Site) -> None:
+    sent = str(site.queue.requests[-2].turns)
+    assert "Brew mint for two guests." in sent
+    assert "/brew" not in sent
+
+
+def test_own_commands(site: Site) -> None:
+    assert "Steep mint slowly." in str(site.queue.requests[-1].turns)
+
+
+def expect_all_known(talk: Talk, *said: str) -> None:
+    """Check that the model knows what was said so far, once each, and what its command told."""
+    seen = str(talk.requests[-1].turns)
+    assert all(seen.count(text) == 1 for text in ("Look around.", "I see.", *said))
     assert "4200" in seen
+
+
+def test_follow_up(site: Site) -> None:
+    assert list_said(site.second_turn.messages)[-1] == ("assistant", "As I said.")
+    expect_all_known(site.second_turn, "And now?")
 
 
 def test_restart(site: Site) -> None:
-    chat = site.create_chat("Look around.", site.run_shell("echo $((6*7))00"), Say("I see."))
-    site.finish(chat)
+    chat = site.second_turn.chat
     site.restart()
-    site.supplier.script(Say("As I said."))
-    site.caller.append(chat, "And now?")
-    assert list_said(site.finish(chat))[-1] == ("assistant", "As I said.")
-    seen = str(site.supplier.requests[-1].turns)
-    assert all(seen.count(text) == 1 for text in ("Look around.", "I see.", "And now?"))
-    assert "4200" in seen
+    site.supplier.script(Say("Once more."))
+    site.caller.append(chat, "And then?")
+    talk = site.record(chat)
+    assert list_said(talk.messages)[-1] == ("assistant", "Once more.")
+    expect_all_known(talk, "And now?", "As I said.", "And then?")
 
 
 def test_write(site: Site) -> None:
-    chat = site.create_chat("Make it.", site.write_file(), Say("It is made."))
-    made = site.workspace / "made.txt"
-    question = site.wait_for_question(chat)
+    (before, question, after) = site.decisions.written
     assert "made.txt" in question["subject"]
-    assert not made.exists()
-    messages = site.finish(chat)
-    assert made.read_text() == "hello\n"
-    assert list_said(messages)[-1] == ("assistant", "It is made.")
+    assert (before, after) == ("", "hello\n")
 
 
 def test_shell_allowed(site: Site) -> None:
-    chat = site.create_chat("Make it.", site.run_shell("touch made.txt"), Say("It is made."))
-    question = site.wait_for_question(chat)
-    assert (question["kind"], question["subject"]) == ("shell", "touch made.txt")
-    assert not (site.workspace / "made.txt").exists()
-    assert list_said(site.finish(chat))[-1] == ("assistant", "It is made.")
-    assert (site.workspace / "made.txt").exists()
+    (before, question, after) = site.decisions.ran
+    assert (question["kind"], question["subject"]) == ("shell", RUN)
+    assert (before, after) == ("", "ran\n")
+    assert ("assistant", "It is made.") in list_said(site.decisions.talk.messages)
 
 
 def test_shell_denied(site: Site) -> None:
-    chat = site.create_chat("Make it.", site.run_shell("touch made.txt"), Say("Then not."))
-    (question,) = site.answer(chat, "deny", "Not on a Friday.")
-    assert question["subject"] == "touch made.txt"
-    assert list_said(site.finish(chat))[-1] == ("assistant", "Then not.")
-    assert not (site.workspace / "made.txt").exists()
-    assert "Not on a Friday." in json.dumps(site.supplier.requests[-1].body)
+    (before, question, after) = site.decisions.denied
+    assert question["subject"] == DENIED
+    assert (before, after) == ("", "")
+    assert ("assistant", "It is made.") in list_said(site.decisions.talk.messages)
+    assert "Not on a Friday." in json.dumps(site.decisions.talk.requests[-1].body)
 
 
 def test_note(site: Site) -> None:
-    # opencode has no way to hear it at once: it is told when it has ended.
-    later = [Say("I heard.")] if site.engine == "opencode" else []
-    run = site.run_shell("touch made.txt")
-    chat = site.create_chat("Make it.", run, Say("It is made."), *later)
-    site.answer(chat, "allow", note="Blue is the better colour.")
-    site.caller.wait_until_idle(chat)
-    assert (site.workspace / "made.txt").exists()
-    assert "Blue is the better colour." in json.dumps(site.supplier.requests[-1].body)
-    assert site.supplier.left == 0
+    assert "Blue is the better colour." in json.dumps(site.decisions.talk.requests[-1].body)
+    assert site.decisions.left == 0
 
 
 def test_shell_nobody(site: Site) -> None:
@@ -353,39 +517,64 @@ def begin_to_sleep(site: Site) -> int:
     """Create a chat in which a long command runs, and another prompt waits."""
     chat = site.create_chat("Sleep.", site.run_shell(f"touch begun; {SLEEP}"))
     site.caller.append(chat, "And then?")
-    site.caller.allow(chat)
-    until(lambda: find_processes(SLEEP.replace(" ", "\0")), PATIENCE)
+    assert SLEEP in site.caller.allow(chat)["subject"]
+    until(find_sleeping, PATIENCE)
     return chat
+
+
+def find_sleeping() -> list[int]:
+    """Return the processes that carry out the long command."""
+    return find_processes(SLEEP.replace(" ", "\0"))
 
 
 def test_stop(site: Site) -> None:
     chat = begin_to_sleep(site)
-    site.caller.stop(chat)
-    assert not find_processes(SLEEP.replace(" ", "\0"))
-    assert not site.served.marked
-    assert site.caller.look(chat)["held"]
+    with Beats() as beats:
+        began = beats.seconds
+        site.caller.stop(chat)
+        assert beats.seconds - began < 10
+    assert not find_sleeping() and not site.served.marked
+    found = site.caller.look(chat)
+    assert (found["chat"]["status"], found["held"]) == (
+        "queued",
+        "The turn was stopped by a person.",
+    )
+    told = str(site.caller.client.messages(chat))
+    assert f"Tool: {TOOLS.get(site.engine, 'shell')}" in told and "Tool: stop" in told
+    if site.engine in ("native", "codex"):  # others forget what they used in an unfinished step
+        assert site.caller.client.status(chat)["totalCost"] > 0
     site.supplier.script(Say("Here I am."))
     site.caller.release(chat)
-    assert list_said(site.finish(chat))[-2:] == [
-        ("user", "And then?"),
-        ("assistant", "Here I am."),
-    ]
+    messages = site.finish(chat)
+    assert list_said(messages)[-2:] == [("user", "And then?"), ("assistant", "Here I am.")]
+    assert "error" not in [one["role"] for one in messages]
 
 
 def test_kill_9(site: Site) -> None:
     chat = begin_to_sleep(site)
+    before = {*site.served.marked, *find_sleeping()}
+    assert before
     site.served.process.end(signal.SIGKILL)
     site.stop()
     site.supplier.script(Say("Here I am."))
     site.start()
+    left = before.intersection(site.served.marked)
+    assert not left, "when it answers, what the killed one left behind has ended"
     messages = site.finish(chat)
-    assert not find_processes(SLEEP.replace(" ", "\0"))
-    assert list_said(messages) == [
-        ("user", "Sleep."),
-        ("user", "And then?"),
-        ("assistant", "Here I am."),
-    ]
-    assert [one["role"] for one in messages if "Interrupted" in one["content"]]
+    said = [(one["role"], one["content"]) for one in messages if one["role"] != "tool"]
+    assert said[0] == ("user", "Sleep.")
+    assert said[1][0] == "error" and said[1][1].startswith("Interrupted")
+    assert said[2:] == [("user", "And then?"), ("assistant", "Here I am.")]
+    tool, turn = site.caller.cut_off(chat)
+    cut_off = (tool["role"], tool["tool"], turn["role"])
+    assert cut_off == ("tool", TOOLS.get(site.engine, "shell"), "error")
+    assert SLEEP in tool["content"] and TOOL_INTERRUPTED in tool["content"]
+    assert site.caller.look(chat)["approvals"] == []
+    until(lambda: not site.served.marked and not find_sleeping())
+    if site.engine == "codex":  # its thread's count goes on, so the killed call is booked, too
+        booked = [sum(one["tokens"][way] for one in messages) for way in ("input", "output")]
+        # Codex may be killed before it has written the call's count: then it is unknown.
+        assert booked in ([20, 10], [10, 5])
 
 
 def test_crash(site: Site) -> None:
@@ -419,18 +608,10 @@ def test_rate_limit(site: Site) -> None:
 
 
 def test_cost(site: Site) -> None:
-    run = site.run_shell("touch made.txt")
-    chat = site.create_chat(
-        "Make it.",
-        Answer((run,), usage=ONE_CALL),
-        Answer((Say("It is made."),), usage=ONE_CALL),
-    )
-    site.finish(chat)
-    rows = site.caller.client.get("/api/analytics?by=chat")["rows"]
-    (row,) = (row for row in rows if row["name"] == str(chat))
+    row = site.first_turn.booked
     assert row["tokens"] == {"input": 2 * 1400, "output": 2 * 50}
     assert Decimal(str(row["cost"])) == 2 * Decimal("0.00415")
-    assert Decimal(str(site.caller.client.status(chat)["totalCost"])) == 2 * Decimal("0.00415")
+    assert Decimal(str(site.first_turn.cost)) == 2 * Decimal("0.00415")
 
 
 def test_budget(site: Site) -> None:
@@ -458,74 +639,34 @@ def test_budget(site: Site) -> None:
 
 
 def test_model(site: Site) -> None:
-    chat = site.create_chat("One.", Say("First."))
-    site.finish(chat)
-    assert site.supplier.requests[-1].model == MODEL
-    site.supplier.script(Say("Second."))
-    site.caller.append(chat, "Two.", model="small")
-    assert list_said(site.finish(chat))[-1] == ("assistant", "Second.")
-    assert site.supplier.requests[-1].model == SMALL
+    assert site.first_turn.requests[-1].model == MODEL
+    assert site.second_turn.requests[-1].model == SMALL
 
 
 def test_mode(site: Site) -> None:
     told = {"codex": "# Plan Mode", "claude-code": "Plan mode is active"}
     words = told.get(site.engine, "Plan mode")
-    site.converse("Do it.", Say("Done."))
-    assert words not in json.dumps(site.supplier.requests[-1].body)
+    assert words not in site.first_turn.sent
     site.converse("Plan it.", Say("A plan."), mode="plan")
     assert words in json.dumps(site.supplier.requests[-1].body)
 
 
 def test_system_prompt(site: Site) -> None:
-    site.converse("Begin.", Say("Done."), systemPrompt="Speak like a pirate.")
-    assert "Speak like a pirate." in json.dumps(site.supplier.requests[-1].body)
+    assert "Speak like a pirate." in site.first_turn.sent
 
 
 def test_skill(site: Site) -> None:
-    site.converse("Begin.", Say("Done."), skill="haiku")
-    assert "Reply in seventeen syllables." in json.dumps(site.supplier.requests[-1].body)
+    assert "Reply in seventeen syllables." in site.first_turn.sent
 
 
 def test_project_files(site: Site) -> None:
-    site.converse("Begin.", Say("Done."))
-    assert "Use tabs in this project." in json.dumps(site.supplier.requests[-1].body)
-
-
-def make_png() -> bytes:
-    """Return a picture of eight by eight random dots."""
-
-    def make_chunk(kind: bytes, data: bytes) -> bytes:
-        checksum = zlib.crc32(kind + data)
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", checksum)
-
-    rows = b"".join(b"\0" + os.urandom(24) for _ in range(8))
-    head = struct.pack(">IIBBBBB", 8, 8, 8, 2, 0, 0, 0)
-    chunks = ((b"IHDR", head), (b"IDAT", zlib.compress(rows)), (b"IEND", b""))
-    return b"\x89PNG\r\n\x1a\n" + b"".join(make_chunk(*chunk) for chunk in chunks)
-
-
-def read_pixels(png: bytes) -> bytes:
-    """Return what a picture shows: programs may write it anew."""
-    found = b""
-    place = 8
-    while place < len(png):
-        (size,) = struct.unpack(">I", png[place : place + 4])
-        if png[place + 4 : place + 8] == b"IDAT":
-            found += png[place + 8 : place + 8 + size]
-        place += size + 12
-    return zlib.decompress(found)
+    assert "Use tabs in this project." in site.first_turn.sent
 
 
 def test_images(site: Site) -> None:
-    picture = make_png()
-    upload = site.workspace / "uploads" / "dots.png"
-    upload.parent.mkdir(exist_ok=True)
-    upload.write_bytes(picture)
-    site.converse("What is this?\n\nAttached files:\n- uploads/dots.png", Say("Dots."))
-    sent = json.dumps(site.supplier.requests[-1].body)
-    images = [
-        base64.b64decode(found) for found in re.findall(r'"(?:[^"]*base64,)?(iVBOR[^"]+)"', sent)
-    ]
+    picture = (site.workspace / PICTURE).read_bytes()
+    found = re.findall(r'"(?:[^"]*base64,)?(iVBOR[^"]+)"', site.first_turn.sent)
+    images = [base64.b64decode(one) for one in found]
     assert [read_pixels(image) for image in images] == [read_pixels(picture)]
 
 
@@ -587,17 +728,13 @@ def test_mcp(site: Site) -> None:
     file.chmod(0o600)
     name, namespace = MCP_TOOLS[site.engine]
     try:
-        chat = site.create_chat(
-            "Which tea?", Call(name, {"name": "TEA_TOKEN"}, namespace), Say("It is mint.")
-        )
-        (question,) = site.answer(chat, "allow")
+        look = Call(name, {"name": "TEA_TOKEN"}, namespace)
+        pour, space = (part.replace("tea", "leak") for part in (name, namespace))
+        leaky = Call(pour.replace("environment", "pour"), {}, space)
+        chat = site.create_chat("Which tea?", look, leaky, Say("It is mint."))
+        question, *_ = site.answer(chat, "allow")
         messages = site.caller.wait_until_idle(chat)
         sent = json.dumps(site.supplier.requests[-1].body)
-        pour, space = (part.replace("tea", "leak") for part in (name, namespace))
-        call = Call(pour.replace("environment", "pour"), {}, space)
-        leaking = site.create_chat("Pour it.", call, Say("It cannot be poured."))
-        site.answer(leaking, "allow")
-        site.caller.wait_until_idle(leaking)
     finally:
         file.unlink()
     assert question["tool"] == "mcp__tea__environment"
@@ -607,7 +744,7 @@ def test_mcp(site: Site) -> None:
     assert "mint-0123456789" in sent
     (lacking,) = [one for one in site.list_told(chat) if "LOST_KEY" in one]
     assert "lost" in lacking and "is not set" in lacking
-    (leaked,) = [one for one in site.list_told(leaking) if "is no token" in one]
+    (leaked,) = [one for one in site.list_told(chat) if "is no token" in one]
     assert "*** is no token" in leaked
 
 
@@ -635,63 +772,14 @@ def test_editor_mcp(site: Site) -> None:
     assert secret in json.dumps(site.supplier.requests[-1].body)
 
 
-def test_commands(site: Site) -> None:
-    folder = site.served.folder / "config" / "commands"
-    folder.mkdir()
-    (folder / "brew.md").write_text("---\ndescription: Makes tea\n---\nBrew $1 for $2.\n")
-    try:
-        messages = site.converse("/brew mint 'two guests'", Say("It is brewed."))
-    finally:
-        shutil.rmtree(folder)
-    assert list_said(messages)[-1] == ("assistant", "It is brewed.")
-    sent = str(site.supplier.requests[-1].turns)
-    assert "Brew mint for two guests." in sent
-    assert "/brew" not in sent
-
-
-def test_own_commands(site: Site) -> None:
-    folders = [site.workspace / one for one in (".claude/commands", ".opencode/command")]
-    for folder in folders:
-        folder.mkdir(parents=True)
-        (folder / "steep.md").write_text("---\ndescription: Makes tea\n---\nSteep $1 slowly.\n")
-    try:
-        messages = site.converse("/steep mint", Say("It is steeped."))
-    finally:
-        for folder in folders:
-            shutil.rmtree(folder.parent)
-    assert list_said(messages)[-1] == ("assistant", "It is steeped.")
-    assert "Steep mint slowly." in str(site.supplier.requests[-1].turns)
-
-
-BLOCKING_HOOK = {"hooks": [{"type": "command", "command": "echo Wash up first. >&2; exit 2"}]}
-
-
-def expect_block(site: Site) -> None:
-    """Check that a hook keeps a command from running, and that the model reads why."""
-    site.converse("Make it.", site.run_shell("touch made.txt"), Say("Then not."))
-    assert not (site.workspace / "made.txt").exists()
-    assert "Wash up first." in json.dumps(site.supplier.requests[-1].body)
-
-
 def test_hooks(site: Site) -> None:
-    file = site.served.folder / "config" / "hooks.yml"
-    file.write_text(json.dumps({"hooks": {"PreToolUse": [BLOCKING_HOOK]}}))
-    file.chmod(0o600)
-    try:
-        expect_block(site)
-    finally:
-        file.unlink()
+    assert not (site.workspace / "first.txt").exists()
+    assert "Wash up first." in site.hooked.sent
 
 
 def test_own_hooks(site: Site) -> None:
-    folder = site.workspace / ".claude"
-    folder.mkdir()
-    hooks = {"hooks": {"PreToolUse": [BLOCKING_HOOK]}}
-    (folder / "settings.json").write_text(json.dumps(hooks))
-    try:
-        expect_block(site)
-    finally:
-        shutil.rmtree(folder)
+    assert not (site.workspace / "second.txt").exists()
+    assert "Dry up first." in site.hooked.sent
 
 
 def test_every_behaviour_has_a_test_and_the_readme_shows_the_table() -> None:

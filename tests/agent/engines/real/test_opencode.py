@@ -104,39 +104,22 @@ async def test_the_key_reaches_the_supplier_and_no_command(chat: Chat, supplier:
     assert supplier.requests[-1].headers["authorization"] == f"Bearer {KEY}"
 
 
-async def test_all_that_a_turn_cost_is_reported_though_nothing_is_known_of_the_model(
-    tmp_path: Path, supplier: Supplier
-) -> None:
-    priced = partial(build_launch, prices=Prices(input=Decimal(3), output=Decimal(15)))
-    chat = Chat(make_place(tmp_path), supplier, (str(OPENCODE), "acp"), priced, converse)
-    runs = [Call("bash", {"command": f"echo {n}", "description": "tells"}) for n in (1, 2)]
-    supplier.script(*runs, Say("Done."))
-    assert sum_cost(await chat.run_turn("Tell.")) == Decimal("0.000315")
-    supplier.script(Say("Again."))
-    assert sum_cost(await chat.run_turn("And now?")) == Decimal("0.000105")
-
-
-async def test_without_leave_nothing_is_written_outside_the_workspace(
+async def test_a_no_keeps_what_is_outside_and_reaches_the_model_with_its_note(
     chat: Chat, supplier: Supplier
 ) -> None:
+    """The turn goes on after it."""
     chat.decide = lambda question: question.kind == "write"
+    chat.note = "Keep the notes."
     outside = chat.where.home / "outside.txt"
     write = Call("write", {"filePath": str(outside), "content": "hello"})
-    supplier.script(write, Say("I leave it."))
-    await chat.run_turn("Write it.")
-    assert chat.asked and {question.kind for question in chat.asked} <= {"outside", "other"}
-    assert any(str(outside) in question.subject for question in chat.asked)
-    assert not outside.exists()
-
-
-async def test_a_no_reaches_the_model_with_its_note_and_the_turn_goes_on(
-    chat: Chat, supplier: Supplier
-) -> None:
-    chat.decide = lambda _: False
-    chat.note = "Keep the notes."
     run = Call("bash", {"command": "rm notes.txt", "description": "removes it"})
-    supplier.script(run, Say("I leave it."))
-    received = await chat.run_turn("Remove it.")
+    supplier.script(write, run, Say("I leave it."))
+    received = await chat.run_turn("Write it, and remove the notes.")
+    *others, removal = chat.asked
+    assert others and {question.kind for question in others} <= {"outside", "other"}
+    assert any(str(outside) in question.subject for question in others)
+    assert not outside.exists()
+    assert (removal.kind, removal.subject) == ("shell", "rm notes.txt")
     assert chat.where.notes.exists()
     assert [reply.text for reply in filter_steps(received, ReplyCompleted)] == ["I leave it."]
     assert "Keep the notes." in str(supplier.requests[-1].turns)
@@ -252,20 +235,16 @@ async def test_a_chat_plans_first_and_then_works(chat: Chat, supplier: Supplier)
 
 
 ALLOWED = {"*": "allow", "bash": "allow", "edit": {"*": "allow"}, "read": "allow"}
-SETTINGS = {
-    "for all": {"permission": ALLOWED},
-    "for one agent": {"agent": {"build": {"permission": ALLOWED}}},
-}
+SETTINGS = {"permission": ALLOWED, "agent": {"build": {"permission": ALLOWED}}}
 
 
-@pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
-@pytest.mark.parametrize("at_home", [True, False], ids=["person", "workspace"])
-async def test_it_asks_though_the_settings_of_the_person_or_the_workspace_allow_it(
-    chat: Chat, supplier: Supplier, settings: dict[str, object], *, at_home: bool
+async def test_it_asks_though_the_settings_of_the_person_and_the_workspace_allow_it(
+    chat: Chat, supplier: Supplier
 ) -> None:
+    """Any of them, for all agents or for one, would be enough for it not to ask."""
     where = chat.where
-    folder = where.home / ".config" / "opencode" if at_home else where.workspace
-    (folder / "opencode.json").write_text(json.dumps(settings))
+    for folder in (where.home / ".config" / "opencode", where.workspace):
+        (folder / "opencode.json").write_text(json.dumps(SETTINGS))
     chat.decide = lambda _: False
     supplier.script(
         Call("bash", {"command": "touch made.txt", "description": "makes it"}),
