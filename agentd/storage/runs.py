@@ -35,18 +35,18 @@ def begin_run(path: str, used: int, there: int, *, writable: bool) -> RunHistory
 
     Blocking. A run that cannot be stored continues, but a later start does not know it.
     """
-    there_before = _read_runs(path)
-    runs = there_before.runs
+    known = _read_runs(path)
+    runs = known.runs
     if runs and runs[-1].upto is None:
         last = runs.pop()
         runs.append(DaemonRun(last.name, last.after, max(last.after, there)))
     runs = [*runs, DaemonRun(ids.generate_run_name(), used)][-MAX_RUNS:]
     if writable:
         try:
-            replace_document(path, encode_checksummed(_RunsFile(runs, there_before.removed)))
+            replace_document(path, encode_checksummed(_RunsFile(runs, known.removed)))
         except AgentdError as error:
             log.warning("listeners will get a gap after the next start: %s", error)
-    return RunHistory(runs, there_before.removed)
+    return RunHistory(runs, known.removed)
 
 
 def record_removal(path: str, seq: int) -> None:
