@@ -184,6 +184,20 @@ def test_steps_fold_into_a_line_when_the_turn_is_done(
     expect(step).to_be_visible()
 
 
+def test_a_step_tells_its_short_outcome_or_how_many_lines_it_has(
+    ada: Person, site: Serving, talking: TalkingEngine
+) -> None:
+    chat, prompt = create_busy_chat(site.client(), talking)
+    page = ada.open(f"/{chat}")
+    for name, outcome in (("a", "short"), ("b", "long " * 20), ("c", "one\ntwo")):
+        talking.say(prompt, ToolUsed("read_file", f"path={name}.txt", outcome))
+    for name, told in (("a", "short"), ("b", "1 line"), ("c", "2 lines")):
+        expect(
+            page.get_by_role("button", name=f"Read {name}.txt {told}", exact=True)
+        ).to_be_visible()
+    talking.say(prompt, ReplyCompleted("done"))
+
+
 def test_what_is_pressed_is_clicked_though_a_message_comes_meanwhile(
     ada: Person, site: Serving, talking: TalkingEngine
 ) -> None:

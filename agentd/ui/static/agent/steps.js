@@ -1,5 +1,6 @@
 /** What the agent did, a line for each step: `Read webhooks/handler.py — 88 lines`. */
 
+import { counted } from "../core/counts.js";
 import { el, icon } from "../core/el.js";
 import { effect, signal } from "../core/signals.js";
 import { duration } from "../core/durations.js";
@@ -104,7 +105,7 @@ function summary(step) {
   const last = lines.at(-1)?.trim() ?? "";
   if (lines.length === 1 && last.length <= 40) return last + time;
   if (step.kind === "run" && last && last.length <= 40) return last + time;
-  return (lines.length ? `${lines.length} lines` : "") + time;
+  return (lines.length ? counted(lines.length, "line") : "") + time;
 }
 
 /**
