@@ -111,8 +111,8 @@ def _render_outcome(decided: ApprovalDecision, who: str, kind: ApprovalKind) -> 
 class Hold(Struct, frozen=True):
     """The whole queue is paused until it is released.
 
-    ``stopped``: a person stopped the turn and wants quiet; the next prompt that somebody sends
-    releases it, unless it is paused. ``budget``: the chat or the day spent what it may. ``hand``:
+    ``stopped``: a person stopped the turn and wants quiet; the next prompt releases it, unless it
+    is paused or sent by autofix. ``budget``: the chat or the day spent what it may. ``hand``:
     somebody held it.
     """
 

@@ -50,7 +50,7 @@ def find_small_targets(page: Page) -> list[str]:
     return found
 
 
-def find_wide(page: Page, scrollers: str) -> list[str]:
+def find_wide_parts(page: Page, scrollers: str) -> list[str]:
     """Find the scrolled parts whose content is wider than the window."""
     parts = page.locator(scrollers)
     assert parts.count()

@@ -15,9 +15,8 @@ if TYPE_CHECKING:
 
     from tests.ui.support import Person, TalkingEngine
 
-pytest.register_assert_rewrite(
-    "tests.ui.support", "tests.ui.accessibility"
-)  # so they say what is wrong
+# So that their assertions show what was found.
+pytest.register_assert_rewrite("tests.ui.support", "tests.ui.accessibility")
 
 _HERE = Path(__file__).parent
 _slot = BrowserSlot(os.environ.get("PYTEST_XDIST_TESTRUNUID", str(os.getpid())))

@@ -18,7 +18,7 @@ from agentd.agent.engine import (
 )
 from tests.benchmarks.states import Maker
 from tests.support.daemon import Client, Serving, until
-from tests.ui.accessibility import check_accessibility, find_wide
+from tests.ui.accessibility import check_accessibility, find_wide_parts
 from tests.ui.support import DESK, PHONE, Person, TalkingEngine, person
 from tests.ui.test_every_page import PAYLOADS, wait_until_loaded
 
@@ -233,7 +233,7 @@ def test_the_page_can_be_used_by_everybody_and_fits_its_width(
         wait_until_loaded(page)
         page.get_by_role("button", name="As table").last.click()
         check_accessibility(page, tmp_path / "analytics")
-        assert not find_wide(page, ".scroll")
+        assert not find_wide_parts(page, ".scroll")
 
 
 def test_a_chart_whose_values_are_all_0_says_so_until_there_is_one(

@@ -41,6 +41,7 @@ PAGES = {
 }
 """Beside the chats of ``chats``."""
 BUSY = ".skeleton, [aria-busy=true]"
+"""What a page shows while it reads."""
 ALL = [*PAGES, "done", "asks", "login"]
 
 PAYLOADS = [
@@ -119,11 +120,7 @@ def add_hooks(site: Serving) -> None:
         path.chmod(0o600)
 
 
-@pytest.fixture(
-    scope="module",
-    params=[DESK, PHONE],
-    ids=["desk", "phone"],
-)
+@pytest.fixture(scope="module", params=[DESK, PHONE], ids=["desk", "phone"])
 def reader(request: pytest.FixtureRequest, browser: Browser, site: Serving) -> Iterator[Person]:
     """An administrator at a desk or with a phone, whose pages note what breaks the policy."""
     with person(browser, site, size=request.param) as somebody:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.supplier.steps import Refuse
 from tests.support.daemon import until
-from tests.ui.accessibility import check_accessibility, find_wide
+from tests.ui.accessibility import check_accessibility, find_wide_parts
 from tests.ui.gateway_site import HOSTILE, STRIPE, GatewaySite, open_gateway
 from tests.ui.support import DESK, PHONE, Person, person
 from tests.ui.test_every_page import wait_until_loaded
@@ -82,7 +82,7 @@ def test_a_page_can_be_used_by_everybody_and_fits_its_width(
         page.locator(".page .card, .split:not(.open) tbody tr, .drawer .kv").first.wait_for()
         wait_until_loaded(page)
         check_accessibility(page, tmp_path / name)
-        assert not find_wide(page, ".scroll, .log")
+        assert not find_wide_parts(page, ".scroll, .log")
         assert page.evaluate("window.hit") is None
 
 

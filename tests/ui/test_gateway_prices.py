@@ -8,7 +8,7 @@ import pytest
 
 from tests.gateway.catalogue.samples import write_catalogue
 from tests.support.daemon import until
-from tests.ui.accessibility import check_accessibility, find_wide
+from tests.ui.accessibility import check_accessibility, find_wide_parts
 from tests.ui.gateway_site import GatewaySite, open_gateway
 from tests.ui.support import DESK, PHONE, Person, person
 from tests.ui.test_every_page import wait_until_loaded
@@ -169,4 +169,4 @@ def test_the_pages_can_be_used_by_everybody_and_fit_their_width(
             if name == "channel":
                 open_offer(page)
             check_accessibility(page, tmp_path / name)
-            assert not find_wide(page, ".scroll")
+            assert not find_wide_parts(page, ".scroll")

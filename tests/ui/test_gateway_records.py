@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.daemon import until
-from tests.ui.accessibility import check_accessibility, find_wide
+from tests.ui.accessibility import check_accessibility, find_wide_parts
 from tests.ui.gateway_site import HOSTILE, STRIPE, GatewaySite, open_gateway
 from tests.ui.support import DESK, PHONE, Person, person
 from tests.ui.test_every_page import wait_until_loaded
@@ -71,7 +71,7 @@ def test_a_page_can_be_used_by_everybody_and_fits_its_width(
         page.locator(".page .card").last.wait_for()
         wait_until_loaded(page)
         check_accessibility(page, tmp_path / name)
-        assert not find_wide(page, ".scroll")
+        assert not find_wide_parts(page, ".scroll")
         assert page.evaluate("window.hit") is None
 
 
