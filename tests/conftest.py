@@ -155,6 +155,7 @@ def build_dispatcher(
     named_in: Callable[[str, str], str] = lambda *_: "",
     store_rule: Callable[[ApprovalRule, Question], Awaitable[None]] = refuse_rule,
     workspace: str = "",
+    retry: bool = False,
 ) -> Dispatcher:
     """Build a dispatcher over the chats of ``services`` whose default engine is ``engine``."""
     money = budget if callable(budget) else lambda: budget or SpendBudget()
@@ -182,6 +183,7 @@ def build_dispatcher(
         services.bus,
         programs,
         lambda: parallel,
+        lambda: retry,
     )
 
 

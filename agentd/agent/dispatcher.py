@@ -2,7 +2,8 @@
 
 One turn at a time per chat, a few at once over all chats, the longest waiting chat first. A
 prompt is handed to an engine only after its ``turn.started`` is on disk, so it is handed over
-at most once, whatever crashes when; only a supplier's rate limit requeues it.
+at most once, whatever crashes when. Only a supplier's rate limit requeues it, and an end of the
+daemon, if the settings say so or no engine has got it.
 """
 
 import asyncio
@@ -45,13 +46,14 @@ class Dispatcher:
         bus: EventBus,
         programs: ProgramStates,
         parallel: Callable[[], int],
+        resends_interrupted: Callable[[], bool] = lambda: False,
     ) -> None:
         self._turns = turns
         self._planner = planner
         self._approvals = approvals
         self._clock = clock
         self._bus = bus
-        self._make_runner = partial(TurnRunner, turns, clock, bus, programs)
+        self._make_runner = partial(TurnRunner, turns, clock, bus, programs, resends_interrupted)
         self._slots = TurnSlots(parallel)
         self._ready: dict[int, str] = {}
         """Idle chats with a prompt to run, and since when it waits."""
@@ -261,9 +263,7 @@ class Dispatcher:
 
     async def _end_open_turn(self, chat_id: int, error: BaseException | None = None) -> None:
         """End a turn that an unexpected error left open, or a crash."""
-        now = self._clock.now()
-        status = TurnStatus(0, "none", "", now, now)
-        work = self._make_runner(chat_id, status, TurnMachine())
+        work = self._make_runner(chat_id, TurnStatus(0, "none", "", "", ""), TurnMachine())
         place = partial(self._occupy_slot, chat_id, asyncio.current_task())
         tools = await self._turns.list_running_tools(chat_id)
         await self._turns.withdraw_questions(chat_id)

@@ -62,7 +62,9 @@ class TurnRequest(Struct, frozen=True):
     engine_state: str = ""
     """The state that this engine saved for this chat, such as its session's id."""
     is_retry: bool = False
-    """A limit ended this engine's earlier try, so its session may have the prompt already."""
+    """An earlier try was ended by a limit, so that this engine's session has the prompt, or ..."""
+    is_delivery_uncertain: bool = False
+    """... by the daemon's end, perhaps before an engine got the prompt."""
     folder: str = ""
     """The folder of the chat's own work tree, absolute; empty: it works in the workspace."""
     turn_tag: str = ""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from decimal import Decimal
+from math import inf
 from typing import Protocol
 
 from agentd.agent.budget import SpendBudget
@@ -147,6 +148,8 @@ class TurnPlanner:
         model = choice.model
         history = tuple(one for one in chat.recent if one.id != turn.given.message)
         seen = chat.agent.seen.get(choice.name, 0)
+        is_uncertain = turn.again and turn.given.delivered == "perhaps"
+        own = turn.given.message if is_uncertain else inf
         return TurnRequest(
             chat_id=chat.id,
             prompt=turn.given.text,
@@ -165,9 +168,10 @@ class TurnPlanner:
             skill=chat.skill,
             instructions="\n\n".join(part for part in (chat.system_prompt, skill) if part),
             history=history,
-            missed=tuple(one for one in history if one.id > seen),
+            missed=tuple(one for one in history if seen < one.id < own),
             engine_state=chat.agent.memory.get(choice.name, ""),
             is_retry=turn.again,
+            is_delivery_uncertain=is_uncertain,
             folder=folder,
             turn_tag=f"{self._mark}.{chat.id}.{turn.id}",
         ), ""

@@ -102,6 +102,14 @@ class DeferTurn(Struct, frozen=True):
     engine_state: str = ""
 
 
+class ResendPrompt(Struct, frozen=True):
+    """The daemon ends: the prompt is sent again at its next start."""
+
+    tokens: Tokens = NO_TOKENS
+    cost: Decimal = ZERO_COST
+    engine_state: str = ""
+
+
 class EndTurn(Struct, frozen=True):
     """The turn is over; a ``reason`` becomes an error message."""
 
@@ -119,6 +127,7 @@ Instruction: TypeAlias = (
     | StreamThinking
     | SaveEngineState
     | DeferTurn
+    | ResendPrompt
     | EndTurn
 )
 
@@ -230,6 +239,14 @@ class TurnMachine:
     def interrupt(self, reason: str) -> Iterator[Instruction]:
         """End the turn as interrupted by the daemon."""
         return self._end_turn("interrupted", reason)
+
+    def resend(self) -> Iterator[Instruction]:
+        """End the turn, and send its prompt again when the daemon runs again."""
+        if self._over:
+            return
+        yield from self._flush_unfinished()
+        self._over = True
+        yield ResendPrompt(*self._take_usage())
 
     def stop(self) -> Iterator[Instruction]:
         """End the turn as stopped by a person."""

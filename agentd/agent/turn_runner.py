@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import aclosing, suppress
 from datetime import datetime, timedelta
 
@@ -32,6 +32,7 @@ from agentd.agent.turn import (
     EndTurn,
     Instruction,
     RecordToolStart,
+    ResendPrompt,
     SaveEngineState,
     StreamDelta,
     StreamThinking,
@@ -39,6 +40,7 @@ from agentd.agent.turn import (
 )
 from agentd.chats.approval import QueueWait
 from agentd.chats.events import MessageDelta, ThinkingDeltaEvent
+from agentd.chats.model import Delivery
 from agentd.chats.repository import AGENT
 from agentd.chats.turns import TurnRecorder, TurnUsage, compute_wait_seconds
 from agentd.core.clock import Clock, Timestamp, format_iso, parse_iso
@@ -96,6 +98,7 @@ class TurnRunner:
         clock: Clock,
         bus: EventBus,
         programs: ProgramStates,
+        resends_interrupted: Callable[[], bool],
         chat_id: int,
         status: TurnStatus,
         turn: TurnMachine,
@@ -107,11 +110,13 @@ class TurnRunner:
         self._turns = turns
         self._clock = clock
         self._programs = programs
+        self._resends_interrupted = resends_interrupted
         self._access = ProgramAccess(status.engine)
         self._chat_id = chat_id
         self._turn = turn
         self._deferrals = deferrals
         """The number of consecutive turns of the chat that ended at a limit before this one."""
+        self._delivered: Delivery = "no"
         self._schema = self._mismatch = ""
         self._unwritten: deque[Instruction] = deque()
         self._show = _DeltaPublisher(bus, MessageDelta, chat_id, status.turn)
@@ -134,6 +139,7 @@ class TurnRunner:
         self, engine: Engine, assignment: TurnRequest, approver: Approver, place: OccupySlot
     ) -> None:
         """Run the engine and record its turn, however it ends by itself."""
+        self._delivered = "perhaps"
         self._access = ProgramAccess(self.status.engine, assignment.supplier, assignment.command)
         self._schema = assignment.output_schema
         self._mismatch = _NO_REPLY if self._schema else ""
@@ -201,12 +207,17 @@ class TurnRunner:
     async def on_cancelled(self) -> None:
         """Record a turn ended from outside: by a person or a stop of the daemon.
 
-        An end that is not on disk yet becomes that of the person: the queue is then held.
+        An end that is not on disk yet becomes that of the person: the queue is then held. A prompt
+        that no engine has is sent at the next start; one that an engine may have, if the settings
+        say so.
         """
         if self.stopped_by:
             self._unwritten = deque(map(_stop_instead, self._unwritten))
-        ending = self._turn.stop() if self.stopped_by else self._turn.interrupt(SHUTDOWN)
-        await self.apply(ending)
+            await self.apply(self._turn.stop())
+        elif self._delivered == "no" or self._resends_interrupted():
+            await self.apply(self._turn.resend())
+        else:
+            await self.apply(self._turn.interrupt(SHUTDOWN))
 
     async def finish(self) -> None:
         """Record what is left of an unfinished turn, once the disk takes it."""
@@ -262,13 +273,19 @@ class TurnRunner:
                 return (self._show if is_reply else self._thinking).add(instruction.text)
             case SaveEngineState(engine_state=memory):
                 return self._turns.save_memory(self._chat_id, self.status.engine, memory)
-            case DeferTurn(reason=reason):
-                wait = QueueWait(self._compute_retry_time(instruction), reason)
-                return self._turns.defer_turn(self._chat_id, wait, _to_booking(instruction))
+            case DeferTurn() | ResendPrompt():
+                return self._requeue_prompt(instruction)
             case EndTurn(outcome=outcome, reason=reason):
                 by = self.stopped_by if outcome == "stopped" else AGENT
                 booking = _to_booking(instruction)
                 return self._turns.end_turn(self._chat_id, outcome, reason, usage=booking, by=by)
+
+    def _requeue_prompt(self, instruction: DeferTurn | ResendPrompt) -> Awaitable[None]:
+        usage = _to_booking(instruction)
+        if isinstance(instruction, ResendPrompt):
+            return self._turns.resend_prompt(self._chat_id, usage, delivered=self._delivered)
+        wait = QueueWait(self._compute_retry_time(instruction), instruction.reason)
+        return self._turns.defer_turn(self._chat_id, wait, usage)
 
     async def _add_message(self, added: AddMessage) -> None:
         """Add a message; note of a reply whether it fits the output schema of the prompt."""
@@ -323,13 +340,13 @@ class TurnRunner:
         return parse_reset_time(limit.reason, now) or guessed
 
 
-def _to_booking(instruction: AddMessage | DeferTurn | EndTurn) -> TurnUsage:
+def _to_booking(instruction: AddMessage | DeferTurn | ResendPrompt | EndTurn) -> TurnUsage:
     return TurnUsage(instruction.tokens, instruction.cost, instruction.engine_state)
 
 
 def _stop_instead(instruction: Instruction) -> Instruction:
     """Return the end of a stopped turn in place of another end; other instructions as they are."""
-    if not isinstance(instruction, DeferTurn | EndTurn):
+    if not isinstance(instruction, DeferTurn | ResendPrompt | EndTurn):
         return instruction
     tokens, cost, engine_state = instruction.tokens, instruction.cost, instruction.engine_state
     return EndTurn("stopped", "", tokens, cost, engine_state)

@@ -165,7 +165,14 @@ class EngineComponent:
             self.commands,
         )
         dispatcher = Dispatcher(
-            turns, planner, approvals, clock, bus, programs, lambda: now().max_parallel_turns
+            turns,
+            planner,
+            approvals,
+            clock,
+            bus,
+            programs,
+            lambda: now().max_parallel_turns,
+            lambda: now().on_interrupted == "retry",
         )
         return Agent(dispatcher, approvals, self._explain_unavailable, programs, build_engines)
 

@@ -216,9 +216,9 @@ class _ProgramEngines:
     async def _attach_images(self, given: TurnRequest) -> TurnRequest:
         """Return the request with the uploaded images that its prompt names.
 
-        A prompt that is sent again has them in the program's session.
+        A prompt that is sent again after a limit has them in the program's session.
         """
-        is_known = given.is_retry and given.engine_state
+        is_known = given.is_retry and not given.is_delivery_uncertain and given.engine_state
         if f"{FOLDER}/" not in given.prompt or is_known or not given.shows_images:
             return given
         images = await asyncio.to_thread(read_named_images, self._bounds.folder, given.prompt)

@@ -41,7 +41,7 @@ class RunningTurn(Struct, frozen=True):
     engine: str
     at: Timestamp
     again: bool = False
-    """A limit ended an earlier try of the same engine at this prompt."""
+    """An earlier try was ended by agentd, or by a limit and was of the same engine."""
     tools: tuple[ToolUse, ...] = ()
     """The running tools, in the order in which they were started."""
     cost_before: Decimal = ZERO_COST
@@ -58,7 +58,7 @@ class AgentState(Struct):
     hold: Hold | None = None
     wait: QueueWait | None = None
     deferrals: int = 0
-    """The number of consecutive turns, up to the last one, that were deferred."""
+    """The number of consecutive turns, up to the last one, that a limit ended."""
     failures: int = 0
     """The number of consecutive turns, up to the last one, that failed."""
     asked: tuple[Approval, ...] = ()
@@ -91,12 +91,8 @@ class AgentState(Struct):
                 self.failures = self.failures + 1 if outcome == "failed" else 0
                 self.hold, self.wait = hold or self.hold, wait
                 self.add_cost(entry.at, cost)
-            case TurnDeferred(wait=wait, cost=cost):
-                self._finish_turn(entry.at, self.outcome, latest_message)
-                self.wait = wait
-                self.deferrals += 1
-                self.failures = 0
-                self.add_cost(entry.at, cost)
+            case TurnDeferred():
+                self._defer_turn(entry.at, entry.body, latest_message)
             case ToolUseStarted() | MessageAdded():
                 self._apply_tool_use(entry.body)
             case ApprovalAsked(approval=approval):
@@ -124,9 +120,14 @@ class AgentState(Struct):
         self, entry: JournalEntry, body: TurnStarted, given: Prompt, cost: Decimal
     ) -> None:
         """Start the turn of a prompt that left the queue of a chat that had cost that much."""
-        tried = body.message is None and given.message <= self.seen.get(body.engine, 0)
-        self.turn = RunningTurn(entry.seq, given, body.engine, entry.at, tried, (), cost)
+        again = body.message is None and self._was_tried(given, body.engine)
+        self.turn = RunningTurn(entry.seq, given, body.engine, entry.at, again, (), cost)
         self.hold = self.wait = None  # in older journals, any prompt released what was stopped
+
+    def _was_tried(self, given: Prompt, engine: str) -> bool:
+        if given.delivered == "yes":
+            return given.message <= self.seen.get(engine, 0)
+        return given.delivered == "perhaps"
 
     def add_cost(self, at: Timestamp, cost: Decimal) -> None:
         """Add money that was spent at that moment."""
@@ -147,9 +148,19 @@ class AgentState(Struct):
                 if memory and self.turn:
                     self.memory = self.memory | {self.turn.engine: memory}
 
-    def _finish_turn(self, at: Timestamp, outcome: Outcome | None, latest_message: int) -> None:
-        if self.turn:
-            self.seen = self.seen | {self.turn.engine: latest_message}
+    def _defer_turn(self, at: Timestamp, deferred: TurnDeferred, latest_message: int) -> None:
+        by_limit = deferred.delivered == "yes"
+        self._finish_turn(at, self.outcome, latest_message if by_limit else 0)
+        if by_limit:
+            self.deferrals += 1
+            self.failures = 0
+        self.wait = deferred.wait
+        self.add_cost(at, deferred.cost)
+
+    def _finish_turn(self, at: Timestamp, outcome: Outcome | None, read: int) -> None:
+        """End the turn, whose engine knows of all up to the message ``read`` (0: perhaps not)."""
+        if self.turn and read:
+            self.seen = self.seen | {self.turn.engine: read}
         self.turn = None
         self.outcome = outcome
         self.ended_at = at

@@ -32,6 +32,10 @@ NO_TOKENS = Tokens()
 ZERO_COST = Decimal(0)
 
 
+Delivery: TypeAlias = Literal["yes", "perhaps", "no"]
+"""Whether an engine has got a prompt whose turn was ended before its time."""
+
+
 class Prompt(Struct, frozen=True, omit_defaults=True, gc=False):
     """A prompt that waits in a chat's queue."""
 
@@ -44,7 +48,9 @@ class Prompt(Struct, frozen=True, omit_defaults=True, gc=False):
     not_before: Timestamp = ""
     """It is not sent before this time; empty: it has none."""
     message: int = 0
-    """Its message, where it is in the history already: a limit ended its first try."""
+    """Its message, where it is in the history already: a limit ended its first try, or agentd."""
+    delivered: Delivery = "yes"
+    """For one with a message: a limit (``yes``) or agentd (``perhaps``, ``no``) ended its try."""
     budget: Decimal | None = None
     """USD after which its turn is ended; None: as much as the chat may cost."""
     output_schema: str = ""

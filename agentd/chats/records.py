@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from agentd.chats.approval import Approval, ApprovalMode, Hold, QueueWait
-from agentd.chats.model import NO_TOKENS, ZERO_COST, Message, Prompt, Tokens
+from agentd.chats.model import NO_TOKENS, ZERO_COST, Delivery, Message, Prompt, Tokens
 from agentd.chats.worktree import Worktree
 from agentd.core.clock import Timestamp
 from agentd.core.idempotency import IdempotencyKey
@@ -197,7 +197,7 @@ class ApprovalAnswered(Struct, frozen=True, tag="approval.answered", omit_defaul
 
 
 class TurnDeferred(Struct, frozen=True, tag="turn.deferred", omit_defaults=True):
-    """A limit ended the turn: its prompt is the first of the queue again, and waits.
+    """A limit or agentd's end ended the turn: its prompt waits, first of the queue.
 
     ``tokens`` and ``cost`` are what no message of the turn carries.
     """
@@ -207,6 +207,8 @@ class TurnDeferred(Struct, frozen=True, tag="turn.deferred", omit_defaults=True)
     cost: Decimal = ZERO_COST
     memory: str = ""
     """The same as in ``MessageAdded``."""
+    delivered: Delivery = "yes"
+    """Whether the engine has got the prompt; ``no`` says nothing of its tries before."""
 
 
 class TurnEnded(Struct, frozen=True, tag="turn.ended", omit_defaults=True):

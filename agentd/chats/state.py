@@ -14,7 +14,7 @@ from msgspec import Struct, field, structs
 
 from agentd.chats import queue as rules
 from agentd.chats.agent_state import AgentState
-from agentd.chats.model import Message, Prompt, Status, derive_status
+from agentd.chats.model import Delivery, Message, Prompt, Status, derive_status
 from agentd.chats.records import (
     ChatChanged,
     ChatCreated,
@@ -212,9 +212,9 @@ class Chat(Struct):
                 self._rearrange(entry, entry.body)
             case TurnStarted():
                 self._apply_turn_started(entry, entry.body)
-            case TurnDeferred(cost=cost):
+            case TurnDeferred(cost=cost, delivered=delivered):
                 self.cost += cost
-                self._requeue_prompt(entry)
+                self._requeue_prompt(entry, delivered)
             case TurnEnded(cost=cost):
                 self.cost += cost
             case ChatChanged() | WorktreeChanged():
@@ -322,14 +322,16 @@ class Chat(Struct):
         if body.message:
             message = body.message
             given = given or Prompt(body.prompt, message.text, message.at)
-            given = structs.replace(given, message=message.id)
+            given = structs.replace(given, message=message.id, delivered="no")
         if given:
             self.agent.start_turn(entry, body, given, self.cost)
 
-    def _requeue_prompt(self, entry: JournalEntry) -> None:
+    def _requeue_prompt(self, entry: JournalEntry, delivered: Delivery) -> None:
         if self.agent.turn is None:
             return
         given = self.agent.turn.given
+        if delivered != "no":
+            given = structs.replace(given, delivered=delivered)
         if given.budget is not None:
             left = given.budget - (self.cost - self.agent.turn.cost_before)
             given = structs.replace(given, budget=max(left, Decimal(0)))

@@ -6,6 +6,7 @@ Each step is one record, so a crash leaves none of them half done.
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
 from decimal import Decimal
 from typing import TypeAlias
@@ -21,7 +22,16 @@ from agentd.chats.approval import (
     QueueWait,
     render_decision,
 )
-from agentd.chats.model import NO_TOKENS, ZERO_COST, Message, Prompt, Role, Tokens, ToolReport
+from agentd.chats.model import (
+    NO_TOKENS,
+    ZERO_COST,
+    Delivery,
+    Message,
+    Prompt,
+    Role,
+    Tokens,
+    ToolReport,
+)
 from agentd.chats.records import (
     ApprovalAnswered,
     ApprovalAsked,
@@ -39,7 +49,7 @@ from agentd.chats.records import (
 from agentd.chats.repository import AGENT, ChatRepository
 from agentd.chats.state import Chat, ChatSummary
 from agentd.core.clock import Timestamp, format_iso, parse_iso
-from agentd.core.errors import Unavailable
+from agentd.core.errors import AgentdError, Unavailable
 
 log = logging.getLogger(__name__)
 
@@ -53,6 +63,7 @@ FIRST_WAIT_SECONDS = 60.0
 LONGEST_WAIT_SECONDS = 15 * 60.0
 """... up to this."""
 RETRYING = "agentd ended while this prompt was being carried out; it is sent again."
+NOT_DELIVERED = "agentd was stopped before this prompt was sent; it is sent at the next start."
 
 CUT_OFF = "Interrupted."
 """The outcome of a tool that was running when its turn ended."""
@@ -100,8 +111,7 @@ class TurnRecorder:
                     )
                 await self.withdraw_questions(chat.id)
                 if again:
-                    at_once = min(chat.updated_at, self._chats.clock.now())
-                    await self.defer_turn(chat.id, QueueWait(at_once, RETRYING))
+                    await self.resend_prompt(chat.id)
                 else:
                     await self.end_turn(chat.id, "interrupted", INTERRUPTED)
             except Unavailable as error:
@@ -112,7 +122,8 @@ class TurnRecorder:
 
         ``choose`` returns the engine and the model, as the journal names them. None when the
         agent is at work on this chat already, the queue is held, or nothing is ready. Else
-        ``chat.agent.turn`` holds the prompt, only once unless a rate limit requeues it.
+        ``chat.agent.turn`` holds the prompt, only once unless it is requeued. When this is
+        cancelled, the prompt is in the queue again.
         """
         chat = await self._chats.open(chat_id)
         prompt = rules.find_next(chat.queue, self._chats.clock.now())
@@ -124,7 +135,12 @@ class TurnRecorder:
         started = TurnStarted(prompt.id, message, engine, model)
         done = self._chats.record(chat, AGENT, started, at)
         seen = chat.snapshot()
-        await done
+        try:
+            await done
+        except asyncio.CancelledError:
+            with suppress(AgentdError):
+                await self.resend_prompt(chat_id, delivered="no")
+            raise
         return seen
 
     async def add_message(
@@ -259,6 +275,21 @@ class TurnRecorder:
         chat = await self._chats.open(chat_id)
         if chat.agent.turn:
             deferred = TurnDeferred(wait, usage.tokens, usage.cost, usage.memory)
+            await self._chats.record(chat, AGENT, deferred)
+
+    async def resend_prompt(
+        self, chat_id: int, usage: TurnUsage = NO_TURN_USAGE, *, delivered: Delivery = "perhaps"
+    ) -> None:
+        """End the turn that agentd's own end cuts off; its prompt is the next of the queue.
+
+        ``delivered`` tells whether the engine got it.
+        """
+        chat = await self._chats.open(chat_id)
+        if chat.agent.turn:
+            reason = NOT_DELIVERED if delivered == "no" else RETRYING
+            wait = QueueWait(min(chat.updated_at, self._chats.clock.now()), reason)
+            tokens, cost, memory = usage.tokens, usage.cost, usage.memory
+            deferred = TurnDeferred(wait, tokens, cost, memory, delivered)
             await self._chats.record(chat, AGENT, deferred)
 
     async def end_turn(

@@ -187,8 +187,8 @@ class Settings(Struct, frozen=True):
     on_interrupted: Annotated[
         Literal["stop", "retry"],
         Meta(
-            description="After a crash, the interrupted prompt: stop (do not send it again) or"
-            " retry."
+            description="A prompt that a crash or the daemon's stop interrupts: stop (do not send"
+            " it again) or retry at the next start. One that no engine has got is sent in any case."
         ),
     ] = "stop"
     max_parallel_turns: Annotated[

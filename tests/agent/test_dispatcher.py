@@ -26,8 +26,10 @@ from agentd.agent.planner import TurnPlanner
 from agentd.agent.turn import SILENT
 from agentd.agent.turn_runner import SHUTDOWN
 from agentd.chats.queue import QueueItem
+from agentd.chats.records import TurnStarted
+from agentd.chats.repository import ChatRepository
 from agentd.chats.service import NewChat
-from agentd.chats.turns import INTERRUPTED, STOPPED, TurnRecorder
+from agentd.chats.turns import INTERRUPTED, RETRYING, STOPPED, TurnRecorder
 from agentd.core.clock import format_iso, parse_iso
 from agentd.core.errors import Unavailable
 from agentd.models.model import Model, Models
@@ -348,6 +350,92 @@ async def test_what_does_not_end_in_time_is_interrupted_and_closed(layout):
         assert engine.closed == 1
         assert services.chats.get_summary(number).outcome == "interrupted"
         assert await list_roles(services, number) == [("user", "a"), ("error", SHUTDOWN)]
+
+
+@pytest.mark.parametrize("moment", ["its start is written", "its work tree is made"])
+async def test_a_prompt_that_no_engine_has_got_is_sent_at_the_next_start(
+    layout, monkeypatch, moment
+):
+    reached = asyncio.Event()
+    real = ChatRepository.record
+
+    def record(self, chat, by, body, at=""):
+        done = real(self, chat, by, body, at)
+        if not isinstance(body, TurnStarted):
+            return done
+        reached.set()
+        return asyncio.get_running_loop().create_future()
+
+    async def build_request(*_):
+        reached.set()
+        await asyncio.Event().wait()
+
+    if moment == "its start is written":
+        monkeypatch.setattr(ChatRepository, "record", record)
+    else:
+        monkeypatch.setattr(TurnPlanner, "build_request", build_request)
+    engine = ScriptedEngine()
+    async with working(layout, engine) as (services, dispatcher):
+        number = (await services.chats.create(NewChat(prompt="a"), ME)).id
+        await services.chats.append_prompt(number, "b", "", ME)
+        await reached.wait()
+        await dispatcher.stop(0)
+        chat = await services.chats.get(number)
+        assert [prompt.text for prompt in chat.queue] == ["a", "b"]
+        assert await list_roles(services, number) == [("user", "a")]
+    monkeypatch.undo()
+    async with working(layout, engine) as (services, _):
+        await services.chats.wait_until_idle(number, 60)
+        assert [(one.prompt, one.is_retry) for one in engine.given] == [("a", False), ("b", False)]
+        said = await list_roles(services, number)
+        assert [text for role, text in said if role == "user"] == ["a", "b"]
+
+
+async def test_a_prompt_that_a_person_stops_before_an_engine_has_it_is_not_sent_later(
+    layout, monkeypatch
+):
+    reached = asyncio.Event()
+
+    async def build_request(*_):
+        reached.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(TurnPlanner, "build_request", build_request)
+    async with working(layout, ScriptedEngine()) as (services, dispatcher):
+        number = (await services.chats.create(NewChat(prompt="a"), ME)).id
+        await reached.wait()
+        assert await dispatcher.stop_turn(number, ME)
+        chat = await services.chats.get(number)
+        assert (chat.queue, chat.summarize().outcome) == ((), "stopped")
+
+
+async def test_a_prompt_that_the_stop_of_the_daemon_interrupts_is_sent_again_if_the_settings_say_so(
+    layout,
+):
+    begun = asyncio.Event()
+
+    async def write_forever(_: TurnRequest) -> AsyncGenerator[EngineEvent, None]:
+        yield ReplyDelta("half a reply")
+        begun.set()
+        await asyncio.Event().wait()
+
+    async with working(layout, ScriptedEngine(write_forever), retry=True) as (services, dispatcher):
+        number = (await services.chats.create(NewChat(prompt="a"), ME)).id
+        await begun.wait()
+        await dispatcher.stop(0)
+        chat = await services.chats.get(number)
+        assert [prompt.text for prompt in chat.queue] == ["a"]
+        assert chat.agent.wait.reason == RETRYING
+    engine = ScriptedEngine()
+    async with working(layout, engine, retry=True) as (services, _):
+        await services.chats.wait_until_idle(number, 60)
+        (again,) = engine.given
+        assert (again.prompt, again.is_retry, again.is_delivery_uncertain) == ("a", True, True)
+        assert await list_roles(services, number) == [
+            ("user", "a"),
+            ("assistant", "half a reply"),
+            ("assistant", "you said a"),
+        ]
 
 
 async def test_a_prompt_is_never_handed_over_twice_whatever_dies(layout):

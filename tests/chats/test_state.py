@@ -191,6 +191,39 @@ def test_a_prompt_is_tried_again_only_by_the_engine_that_had_it(engine, again):
     assert chat.agent.turn.again is again
 
 
+@pytest.mark.parametrize(
+    ("tries", "engine", "again", "delivered"),
+    [
+        (["no"], "test", False, "no"),
+        (["no"], "other", False, "no"),
+        (["perhaps"], "test", True, "perhaps"),
+        (["perhaps"], "other", True, "perhaps"),
+        (["perhaps", "yes"], "test", True, "yes"),
+        (["yes", "perhaps"], "test", True, "perhaps"),
+        (["yes", "no"], "test", True, "yes"),
+        (["no", "no"], "test", False, "no"),
+    ],
+)
+def test_whether_an_engine_has_got_a_prompt_is_known_from_what_ended_its_tries(
+    tries, engine, again, delivered
+):
+    chat = Chat(1)
+    bodies = [ChatCreated("t", prompt=Prompt(1, "a", AT))]
+    message = make_user_message(1, "a")
+    for known in tries:
+        bodies += [
+            TurnStarted(1, message, "test"),
+            TurnDeferred(QueueWait(AT, "x"), delivered=known),
+        ]
+        message = None
+    bodies.append(TurnStarted(1, None, engine))
+    for number, body in enumerate(bodies, 1):
+        chat.apply(JournalEntry(number, number, AT, "me", body), 9)
+    turn = chat.agent.turn
+    assert (turn.again, turn.given.delivered) == (again, delivered)
+    assert ("test" in chat.agent.seen) is ("yes" in tries), "what others said is still news to it"
+
+
 @pytest.mark.parametrize(("kind", "stays"), [("stopped", False), ("hand", True), ("budget", True)])
 def test_a_new_prompt_ends_the_hold_of_a_stopped_turn_and_no_other(kind, stays):
     chat = Chat(1)

@@ -41,7 +41,7 @@ class MessageCountsView(Struct, frozen=True):
 
 
 class EndingsView(Struct, frozen=True):
-    """Turns by outcome; ``deferred``: a supplier's rate limit ended it, to be tried again."""
+    """Turns by outcome; ``deferred``: a limit or agentd's end ended it, to be tried again."""
 
     completed: int
     failed: int

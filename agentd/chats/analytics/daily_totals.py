@@ -31,7 +31,7 @@ from agentd.core.clock import Timestamp, parse_iso
 from agentd.core.quantile import Histogram, add_duration
 
 Ending: TypeAlias = Literal["completed", "failed", "stopped", "interrupted", "deferred"]
-"""The outcome of a turn; ``deferred``: rate limited, its prompt waits to be retried."""
+"""The outcome of a turn; ``deferred``: a limit or agentd's end ended it, to be tried again."""
 
 TIMED = frozenset(("completed", "failed", "stopped"))
 """The endings with a known duration: an interrupted turn ends when agentd is back."""

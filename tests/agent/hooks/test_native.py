@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from agentd.agent.engine import EngineEvent, ToolUsed, TurnFailed
+from agentd.agent.engine import EngineEvent, RateLimited, ToolUsed, TurnFailed
 from agentd.agent.hooks.directory import HookDirectory
 from agentd.agent.hooks.turn_hooks import HOOK, MOST_STOPS_BLOCKED
 from agentd.storage.layout import Layout
 from tests.agent.engines.native.scene import Person, Scene, read_replies
-from tests.supplier.steps import Call, Say
+from tests.supplier.steps import Call, Refuse, Say
 from tests.supplier.supplier import Supplier
 
 
@@ -178,6 +178,20 @@ def test_a_prompt_gets_more_context_or_is_not_sent(scene: Scene) -> None:
     assert isinstance(failed, TurnFailed)
     assert "It has a key." in failed.reason
     assert len(scene.supplier.requests) == 1
+
+
+def test_a_prompt_that_is_sent_again_is_asked_about_unless_the_model_has_it(scene: Scene) -> None:
+    later = Refuse(429, "Later.", headers={"Retry-After": "3600"})
+    scene.supplier.script(Call("read_file", {"path": "notes.txt"}), later, Say("Done."))
+    configure(scene, "UserPromptSubmit", "echo 'It has a key.' >&2; exit 2")
+    scene.kept = scene.root.parent / "kept"
+    again = {"message": 1, "is_retry": True, "is_delivery_uncertain": True}
+    (failed,) = scene.run("My key is 1234.", **again)
+    assert isinstance(failed, TurnFailed) and not scene.supplier.requests
+    configure(scene, "UserPromptSubmit", "echo x >> asked")
+    assert isinstance(scene.run("Do it.", message=2)[-1], RateLimited)
+    assert read_replies(scene.run("Do it.", message=2, is_retry=True)) == ["Done."]
+    assert (scene.root / "asked").read_text() == "x\n"
 
 
 def test_a_hook_sends_the_model_on_but_not_forever(scene: Scene) -> None:

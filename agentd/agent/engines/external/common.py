@@ -20,6 +20,11 @@ from agentd.system.protected_paths import ProtectedPlaces, Protection, is_beneat
 
 CONTINUE_PROMPT = "Go on with what you were doing; a usage limit had interrupted you."
 """The prompt of a retried turn, when the program's session already has the real one."""
+SENT_AGAIN = (
+    "[agentd was restarted while this prompt was being carried out, so it is sent again. If you"
+    " have begun with it, go on where you were, and do not do twice what is done.]"
+)
+"""Precedes the prompt of a retried turn, when the program's session perhaps has it."""
 
 NOBODY_ANSWERS = "Nobody can answer now. Decide yourself, and say in your reply what you assumed."
 
@@ -262,7 +267,11 @@ def build_resume_prompt(assignment: TurnRequest, known: str) -> str:
     Messages of other engines since then precede it, and what the session does not know yet of its
     instructions. ``known`` is the digest of those that it has read; empty: unknown.
     """
-    prompt = CONTINUE_PROMPT if assignment.is_retry else assignment.prompt
+    prompt = assignment.prompt
+    if assignment.is_delivery_uncertain:
+        prompt = f"{SENT_AGAIN}\n\n{prompt}"
+    elif assignment.is_retry:
+        prompt = CONTINUE_PROMPT
     if ended := explain_last_end(assignment.history):
         prompt = f"{ended}\n\n{prompt}"
     instructions = _render_change(assignment.instructions, known)

@@ -30,7 +30,7 @@ from agentd.agent.engine import (
 from agentd.agent.engines.native.compaction import list_tool_choices
 from agentd.agent.engines.native.job import NativeJob, TimedApprover, TranscriptKeeper
 from agentd.agent.engines.native.model_client import Attempt, ModelClient
-from agentd.agent.engines.native.opening import open_conversation, render_process_news
+from agentd.agent.engines.native.opening import has_prompt, open_conversation, render_process_news
 from agentd.agent.engines.native.project_knowledge import ProjectKnowledge
 from agentd.agent.engines.native.subtask import SubTaskReport, build_child_job
 from agentd.agent.engines.native.supplier import (
@@ -169,18 +169,13 @@ class NativeEngine:
             return ""
         return await job.hooks.before_end(job.turn.last_words, job.left)
 
-    async def _open_hooks(
-        self, assignment: TurnRequest, approver: Approver, seconds: float
-    ) -> tuple[TurnHooks, str]:
-        """Return the hooks of a turn, and its prompt with what they add; ``Forbidden``."""
-        hooks = await self._tools.open_hooks(assignment, approver)
-        if assignment.is_retry:
-            return hooks, assignment.prompt
+    async def _ask_hooks(self, hooks: TurnHooks, assignment: TurnRequest, seconds: float) -> str:
+        """Return the prompt with what the hooks add; ``Forbidden`` if one refuses it."""
         async with self._tools.open_turn(assignment.turn_tag):
             verdict = await hooks.before_prompt(assignment.prompt, seconds)
         if verdict.blocked:
             raise Forbidden(f"The prompt was not sent. {verdict.blocked}")
-        return hooks, "\n\n".join((assignment.prompt, *verdict.context))
+        return "\n\n".join((assignment.prompt, *verdict.context))
 
     async def _prepare(self, assignment: TurnRequest, approver: Approver) -> NativeJob:
         if not assignment.model:
@@ -191,10 +186,13 @@ class NativeEngine:
         project = await knowledge.read_root()
         prompt = build_system_prompt(assignment, project, self._clock.now() if self._dated else "")
         limits = self._limits()
-        hooks, typed = await self._open_hooks(assignment, watch, limits.seconds)
+        hooks = await self._tools.open_hooks(assignment, watch)
+        kept = await self._transcripts.load(assignment.chat_id)
+        typed = assignment.prompt
+        if not has_prompt(assignment, kept):
+            typed = await self._ask_hooks(hooks, assignment, limits.seconds)
         images = await asyncio.to_thread(self._tools.read_images, assignment.prompt)
         assignment = structs.replace(assignment, prompt=typed, images=images)
-        kept = await self._transcripts.load(assignment.chat_id)
         processes = self._tools.take_process_news(assignment.turn_tag)
         opened = open_conversation(assignment, kept, render_process_news(processes))
         knowledge.mark_shown(opened.messages)

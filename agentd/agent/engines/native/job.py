@@ -8,7 +8,7 @@ from msgspec import Struct, field
 
 from agentd.agent.engine import ApprovalAnswer, Approver, EngineEvent, Question, TurnRequest
 from agentd.agent.engines.native.model_client import Attempt
-from agentd.agent.engines.native.opening import name_model
+from agentd.agent.engines.native.opening import has_prompt, name_model
 from agentd.agent.engines.native.project_knowledge import ProjectKnowledge
 from agentd.agent.engines.native.transcript_file import (
     KeptEnd,
@@ -72,8 +72,7 @@ class TranscriptKeeper:
         self._store = store
         self._chat_id = assignment.chat_id
         self._turn = KeptTurn(assignment.message, name_model(assignment))
-        resumed = bool(kept.messages) and not kept.ended and assignment.message == kept.message
-        self._begun = resumed and bool(assignment.message)
+        self._begun = has_prompt(assignment, kept)
         self._on_disk: tuple[ModelMessage, ...] | None = kept.messages
 
     async def save(self, turn: NativeTurn, *, ended: bool = False) -> None:

@@ -35,6 +35,12 @@ _UNEXPLAINED = "[The turn before was interrupted: it did not come to its end.]"
 _GO_ON = "[You were interrupted. Go on where you were.]"
 
 
+def has_prompt(assignment: TurnRequest, kept: KeptTranscript) -> bool:
+    """Return whether an earlier try at the prompt, which did not come to its end, has kept it."""
+    is_kept = bool(kept.messages) and kept.message == assignment.message
+    return is_kept and not kept.ended and bool(assignment.message)
+
+
 def open_conversation(
     assignment: TurnRequest, kept: KeptTranscript, notes: str = ""
 ) -> TurnTranscript:
@@ -50,7 +56,7 @@ def open_conversation(
         messages = tuple(_drop_thinking(messages))
     open_calls = _list_open_calls(messages)
     results = [ToolResult(call.id, (TextPart(NO_RESULT),), True) for call in open_calls]
-    if not kept.ended and assignment.message and kept.message == assignment.message:
+    if has_prompt(assignment, kept):
         return _resume(messages, prompt_at, results)
     news = [] if kept.ended else [TextPart(_explain_end(assignment.history, kept.message))]
     if missed := _render_missed(assignment.missed):

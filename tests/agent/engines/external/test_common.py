@@ -11,6 +11,7 @@ from agentd.agent.engines.external.common import (
     MAX_HISTORY_LENGTH,
     ONLY_PLANS,
     REPLACED,
+    SENT_AGAIN,
     WITHDRAWN,
     ModelEndpoint,
     ToolAccess,
@@ -140,6 +141,11 @@ def test_a_session_that_goes_on_is_shown_what_was_said_with_other_engines() -> N
     assert result.endswith("\n\nGo on.") and "Long known." not in result
     assert build_resume_prompt(TurnRequest(1, "Go on.", history=history), "") == "Go on."
     assert build_resume_prompt(TurnRequest(1, "Go on.", is_retry=True), "") == CONTINUE_PROMPT
+
+
+def test_a_session_that_perhaps_lacks_the_prompt_is_given_it_again() -> None:
+    again = TurnRequest(1, "Do it.", is_retry=True, is_delivery_uncertain=True)
+    assert build_resume_prompt(again, "") == f"{SENT_AGAIN}\n\nDo it."
 
 
 TERSE, NONE = digest_instructions("Be terse."), digest_instructions("")
