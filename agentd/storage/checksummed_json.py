@@ -27,19 +27,27 @@ def encode_checksummed(value: object) -> bytes:
 
 def has_valid_checksum(line: bytes) -> bool:
     """Return whether a line, with its end or without, was written as it is."""
-    line = line.removesuffix(b"\n")
-    body = line[:-CHECKSUM_SIZE]
-    return bool(body) and line.endswith(b',"crc":"%08x"}' % crc32(body))
+    return bool(_cut_checksum(line))
 
 
 def decode_checksummed(line: bytes) -> bytes:
     """Return the JSON text of one line, which is UTF-8; ``ChecksumMismatch`` if it was altered."""
-    if not has_valid_checksum(line):
+    body = _cut_checksum(line)
+    if not body:
         raise ChecksumMismatch("the checksum does not match")
-    body = line.removesuffix(b"\n")[:-CHECKSUM_SIZE]
     if not body.isascii():
         try:
             body.decode()
         except UnicodeDecodeError as error:
             raise ChecksumMismatch("the checksum is valid but the text is not UTF-8") from error
     return body + b"}"
+
+
+def _cut_checksum(line: bytes) -> bytes:
+    """Return what precedes the checksum of a line; empty if that does not match.
+
+    A line can be a whole index of megabytes, whose copies would stay in the process' memory.
+    """
+    end = len(line) - line.endswith(b"\n") - CHECKSUM_SIZE
+    body = line[: max(end, 0)]
+    return body if line.startswith(b',"crc":"%08x"}' % crc32(body), end) else b""

@@ -24,6 +24,21 @@ look = "import os; print(open(f'/proc/{os.getppid()}/environ').read())"
 sys.exit(os.spawnl(os.P_WAIT, sys.executable, sys.executable, "-S", "-E", "-c", look))
 """
 
+THREAD = """
+import sys, threading
+from agentd.system.self_process import prepare_process
+if sys.argv[1] == "prepared":
+    prepare_process()
+made = []
+thread = threading.Thread(target=lambda: made.append(bytes(100_000)))
+thread.start()
+thread.join()
+with open("/proc/self/maps") as maps:
+    [heap] = [line.split()[0] for line in maps if line.rstrip().endswith("[heap]")]
+low, high = (int(end, 16) for end in heap.split("-"))
+print(low <= id(made[0]) < high)
+"""
+
 
 @pytest.mark.parametrize("how", ["open", "hidden"])
 def test_a_child_of_the_same_user_reads_no_environment_of_a_hidden_process(how: str) -> None:
@@ -45,3 +60,10 @@ def test_memory_that_was_freed_goes_back_to_the_system() -> None:
     trim_memory()
     assert get_resident_size() < full - 40 * 1024 * 1024
     assert len(kept) == 40
+
+
+@pytest.mark.parametrize(("how", "shared"), [("usual", False), ("prepared", True)])
+def test_threads_of_the_daemon_share_one_heap(how: str, shared: bool) -> None:
+    command = [sys.executable, "-c", THREAD, how]
+    result = subprocess.run(command, capture_output=True, check=True, text=True)
+    assert result.stdout.strip() == str(shared)
