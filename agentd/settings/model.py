@@ -188,7 +188,8 @@ class Settings(Struct, frozen=True):
         Literal["stop", "retry"],
         Meta(
             description="A prompt that a crash or the daemon's stop interrupts: stop (do not send"
-            " it again) or retry at the next start. One that no engine has got is sent in any case."
+            " it again) or retry at the next start. One that no engine has got when the daemon is"
+            " stopped is sent at the next start in any case."
         ),
     ] = "stop"
     max_parallel_turns: Annotated[
