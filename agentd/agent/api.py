@@ -330,12 +330,13 @@ class AgentEndpoints:
         asked = next((one.id for one in agent.asked if one.kind == "budget"), 0)
         if asked or (agent.hold and agent.hold.kind == "budget"):
             require_answers(call.caller)
-        if asked:  # the answer releases the queue
+        if asked:  # the answer releases what the budget holds
             with suppress(NotFound):  # answered meanwhile
                 await self._approvals.answer(
                     chat_id, asked, allowed=True, session=False, note="", by=by, rule=None
                 )
-        else:
+            agent = (await self._chats.get(chat_id)).agent
+        if not asked or (agent.hold and agent.hold.kind == "hand"):
             await self._chats.release_queue(chat_id, by)
         return Response(HeldView(chat_id, self._chats.get_summary(chat_id).held))
 

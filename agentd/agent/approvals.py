@@ -233,7 +233,8 @@ class ApprovalService:
             if all(one.id != decided.id for one in chat.agent.asked):
                 raise _make_not_open_error(chat.id, decided.id)
             if decided.state == "allowed":
-                await self._turns.release_queue(chat.id, by, self._budget().compute_allowance(chat))
+                allowance = self._budget().compute_allowance(chat)
+                await self._turns.release_budget(chat.id, by, allowance)
             await self._turns.close_approval(chat.id, decided, by)
 
     async def _resolve(

@@ -2,8 +2,8 @@
 
 One turn at a time per chat, a few at once over all chats, the longest waiting chat first. A
 prompt is handed to an engine only after its ``turn.started`` is on disk, so it is handed over
-at most once, whatever crashes when. Only a supplier's rate limit requeues it, and an end of the
-daemon, if the settings say so or no engine has got it.
+at most once, whatever crashes when; only a supplier's rate limit requeues it, and an end of the
+daemon if the settings say so.
 """
 
 import asyncio

@@ -188,7 +188,7 @@ class TurnPlanner:
             return False
         if self._find_exceeded_budget(chat):
             return True
-        await self._turns.release_queue(chat_id, AGENT, Decimal(0))
+        await self._turns.release_budget(chat_id, AGENT, Decimal(0))
         return False
 
     async def hold_if_over_budget(self, chat_id: int) -> bool:

@@ -207,14 +207,13 @@ class TurnRunner:
     async def on_cancelled(self) -> None:
         """Record a turn ended from outside: by a person or a stop of the daemon.
 
-        An end that is not on disk yet becomes that of the person: the queue is then held. A prompt
-        that no engine has is sent at the next start; one that an engine may have, if the settings
-        say so.
+        An end that is not on disk yet becomes that of the person: the queue is then held. If the
+        settings say so, a prompt that a stop interrupts is sent again at the next start.
         """
         if self.stopped_by:
             self._unwritten = deque(map(_stop_instead, self._unwritten))
             await self.apply(self._turn.stop())
-        elif self._delivered == "no" or self._resends_interrupted():
+        elif self._resends_interrupted():
             await self.apply(self._turn.resend())
         else:
             await self.apply(self._turn.interrupt(SHUTDOWN))

@@ -107,8 +107,8 @@ class AgentState(Struct):
             case QueueHeld(hold=hold, asked=asked):
                 self.hold = hold
                 self.asked += (asked,) if asked else ()
-            case QueueReleased(allowance=allowance):
-                self.hold = self.wait = None
+            case QueueReleased(allowance=allowance, hold=hold):
+                self.hold, self.wait = hold, None
                 self.allowance = allowance or self.allowance
                 self.asked = tuple(one for one in self.asked if one.kind != "budget")
             case ChatCreated(approvals=mode):

@@ -128,6 +128,8 @@ class QueueReleased(Struct, frozen=True, tag="queue.released", omit_defaults=Tru
     """The queue continues; with ``allowance``, the chat may cost that many USD in all."""
 
     allowance: Decimal | None = None
+    hold: Hold | None = None
+    """A person's hold, which stays when only a budget's question was answered."""
 
 
 class TurnStarted(Struct, frozen=True, tag="turn.started", omit_defaults=True):

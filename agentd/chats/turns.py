@@ -6,7 +6,6 @@ Each step is one record, so a crash leaves none of them half done.
 import asyncio
 import logging
 from collections.abc import Callable
-from contextlib import suppress
 from datetime import timedelta
 from decimal import Decimal
 from typing import TypeAlias
@@ -49,7 +48,7 @@ from agentd.chats.records import (
 from agentd.chats.repository import AGENT, ChatRepository
 from agentd.chats.state import Chat, ChatSummary
 from agentd.core.clock import Timestamp, format_iso, parse_iso
-from agentd.core.errors import AgentdError, Unavailable
+from agentd.core.errors import Unavailable
 
 log = logging.getLogger(__name__)
 
@@ -63,7 +62,6 @@ FIRST_WAIT_SECONDS = 60.0
 LONGEST_WAIT_SECONDS = 15 * 60.0
 """... up to this."""
 RETRYING = "agentd ended while this prompt was being carried out; it is sent again."
-NOT_DELIVERED = "agentd was stopped before this prompt was sent; it is sent at the next start."
 
 CUT_OFF = "Interrupted."
 """The outcome of a tool that was running when its turn ended."""
@@ -122,8 +120,7 @@ class TurnRecorder:
 
         ``choose`` returns the engine and the model, as the journal names them. None when the
         agent is at work on this chat already, the queue is held, or nothing is ready. Else
-        ``chat.agent.turn`` holds the prompt, only once unless it is requeued. When this is
-        cancelled, the prompt is in the queue again.
+        ``chat.agent.turn`` holds the prompt, only once unless it is requeued.
         """
         chat = await self._chats.open(chat_id)
         prompt = rules.find_next(chat.queue, self._chats.clock.now())
@@ -135,12 +132,7 @@ class TurnRecorder:
         started = TurnStarted(prompt.id, message, engine, model)
         done = self._chats.record(chat, AGENT, started, at)
         seen = chat.snapshot()
-        try:
-            await done
-        except asyncio.CancelledError:
-            with suppress(AgentdError):
-                await self.resend_prompt(chat_id, delivered="no")
-            raise
+        await done
         return seen
 
     async def add_message(
@@ -263,10 +255,15 @@ class TurnRecorder:
         hold = Hold("budget", reason, AGENT, asked.at)
         await self._chats.record(chat, AGENT, QueueHeld(hold, asked, message), asked.at)
 
-    async def release_queue(self, chat_id: int, by: str, allowance: Decimal) -> None:
-        """Release the queue, and allow the chat to cost that many USD in all."""
+    async def release_budget(self, chat_id: int, by: str, allowance: Decimal) -> None:
+        """Release what a budget holds, and allow the chat to cost that many USD in all.
+
+        A person's hold stays.
+        """
         chat = await self._chats.open(chat_id)
-        await self._chats.record(chat, by, QueueReleased(allowance))
+        hold = chat.agent.hold
+        stays = hold if hold and hold.kind == "hand" else None
+        await self._chats.record(chat, by, QueueReleased(allowance, stays))
 
     async def defer_turn(
         self, chat_id: int, wait: QueueWait, usage: TurnUsage = NO_TURN_USAGE
@@ -286,8 +283,7 @@ class TurnRecorder:
         """
         chat = await self._chats.open(chat_id)
         if chat.agent.turn:
-            reason = NOT_DELIVERED if delivered == "no" else RETRYING
-            wait = QueueWait(min(chat.updated_at, self._chats.clock.now()), reason)
+            wait = QueueWait(min(chat.updated_at, self._chats.clock.now()), RETRYING)
             tokens, cost, memory = usage.tokens, usage.cost, usage.memory
             deferred = TurnDeferred(wait, tokens, cost, memory, delivered)
             await self._chats.record(chat, AGENT, deferred)

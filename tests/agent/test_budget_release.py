@@ -48,6 +48,23 @@ def test_a_released_queue_whose_budget_was_denied_asks_again(client: Client) -> 
     assert client.status(chat)["messageCount"] == 3, "nothing is sent before it is allowed"
 
 
+def test_an_answer_to_a_budgets_question_does_not_release_what_a_person_holds(
+    tmp_path: Path,
+) -> None:
+    with Serving(tmp_path, budget_per_chat=0) as house:
+        client = house.client()
+        chat, question = hold_for_budget(client)
+        client.post(f"/api/MessageQueue/{chat}/hold", {"reason": "I think."})
+        client.post(f"/api/chat/{chat}/approvals/{question}", {"decision": "allow"})
+        assert client.get(f"/api/chat/{chat}")["held"] == "I think."
+        assert client.get(f"/api/chat/{chat}/approvals")["approvals"] == []
+    with Serving(tmp_path, budget_per_chat=0) as house:
+        client = house.client()
+        assert client.get(f"/api/chat/{chat}")["held"] == "I think."
+        assert client.post(f"/api/MessageQueue/{chat}/release", None)["held"] == ""
+        until(lambda: client.status(chat)["status"] == "completed")
+
+
 def test_a_budgets_question_is_answered_by_a_release_whatever_holds_the_queue(
     client: Client,
 ) -> None:

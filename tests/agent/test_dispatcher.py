@@ -26,8 +26,6 @@ from agentd.agent.planner import TurnPlanner
 from agentd.agent.turn import SILENT
 from agentd.agent.turn_runner import SHUTDOWN
 from agentd.chats.queue import QueueItem
-from agentd.chats.records import TurnStarted
-from agentd.chats.repository import ChatRepository
 from agentd.chats.service import NewChat
 from agentd.chats.turns import INTERRUPTED, RETRYING, STOPPED, TurnRecorder
 from agentd.core.clock import format_iso, parse_iso
@@ -352,43 +350,34 @@ async def test_what_does_not_end_in_time_is_interrupted_and_closed(layout):
         assert await list_roles(services, number) == [("user", "a"), ("error", SHUTDOWN)]
 
 
-@pytest.mark.parametrize("moment", ["its start is written", "its work tree is made"])
-async def test_a_prompt_that_no_engine_has_got_is_sent_at_the_next_start(
-    layout, monkeypatch, moment
+@pytest.mark.parametrize("retry", [True, False])
+async def test_a_prompt_that_no_engine_has_got_is_new_to_the_one_that_gets_it(
+    layout, monkeypatch, retry
 ):
+    """The daemon is stopped while its work tree is made."""
     reached = asyncio.Event()
-    real = ChatRepository.record
-
-    def record(self, chat, by, body, at=""):
-        done = real(self, chat, by, body, at)
-        if not isinstance(body, TurnStarted):
-            return done
-        reached.set()
-        return asyncio.get_running_loop().create_future()
 
     async def build_request(*_):
         reached.set()
         await asyncio.Event().wait()
 
-    if moment == "its start is written":
-        monkeypatch.setattr(ChatRepository, "record", record)
-    else:
-        monkeypatch.setattr(TurnPlanner, "build_request", build_request)
+    monkeypatch.setattr(TurnPlanner, "build_request", build_request)
     engine = ScriptedEngine()
-    async with working(layout, engine) as (services, dispatcher):
+    async with working(layout, engine, retry=retry) as (services, dispatcher):
         number = (await services.chats.create(NewChat(prompt="a"), ME)).id
         await services.chats.append_prompt(number, "b", "", ME)
         await reached.wait()
         await dispatcher.stop(0)
         chat = await services.chats.get(number)
-        assert [prompt.text for prompt in chat.queue] == ["a", "b"]
-        assert await list_roles(services, number) == [("user", "a")]
+        assert [prompt.text for prompt in chat.queue] == (["a", "b"] if retry else ["b"])
     monkeypatch.undo()
-    async with working(layout, engine) as (services, _):
+    async with working(layout, engine, retry=retry) as (services, _):
         await services.chats.wait_until_idle(number, 60)
-        assert [(one.prompt, one.is_retry) for one in engine.given] == [("a", False), ("b", False)]
+        given = [(one.prompt, one.is_retry) for one in engine.given]
+        assert given == [("a", False), ("b", False)][not retry :]
         said = await list_roles(services, number)
         assert [text for role, text in said if role == "user"] == ["a", "b"]
+        assert [text for role, text in said if role == "error"] == [SHUTDOWN] * (not retry)
 
 
 async def test_a_prompt_that_a_person_stops_before_an_engine_has_it_is_not_sent_later(
