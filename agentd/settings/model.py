@@ -188,8 +188,7 @@ class Settings(Struct, frozen=True):
         Literal["stop", "retry"],
         Meta(
             description="A prompt that a crash or the daemon's stop interrupts: stop (do not send"
-            " it again) or retry at the next start. One that no engine has got when the daemon is"
-            " stopped is sent at the next start in any case."
+            " it again) or retry at the next start."
         ),
     ] = "stop"
     max_parallel_turns: Annotated[
@@ -205,7 +204,8 @@ class Settings(Struct, frozen=True):
         tuple[Text, ...],
         Meta(
             description="The command that sets up a chat's git work tree, in its folder: a program"
-            " and its arguments, such as [npm, ci]; empty: none."
+            " and its arguments, such as [npm, ci], or [git, submodule, update, --init], without"
+            " which submodules are empty there; empty: none."
         ),
     ] = ()
     worktree_setup_seconds: Annotated[
