@@ -46,7 +46,7 @@ class Dispatcher:
         bus: EventBus,
         programs: ProgramStates,
         parallel: Callable[[], int],
-        resends_interrupted: Callable[[], bool] = lambda: False,
+        resends_interrupted: Callable[[], bool],
     ) -> None:
         self._turns = turns
         self._planner = planner

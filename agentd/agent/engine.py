@@ -62,9 +62,9 @@ class TurnRequest(Struct, frozen=True):
     engine_state: str = ""
     """The state that this engine saved for this chat, such as its session's id."""
     is_retry: bool = False
-    """An earlier try was ended by a limit, so that this engine's session has the prompt, or ..."""
+    """An earlier try at this prompt was ended, by a limit or by the daemon's end."""
     is_delivery_uncertain: bool = False
-    """... by the daemon's end, perhaps before an engine got the prompt."""
+    """The daemon ended it, perhaps before an engine got it; else this engine's session has it."""
     folder: str = ""
     """The folder of the chat's own work tree, absolute; empty: it works in the workspace."""
     turn_tag: str = ""

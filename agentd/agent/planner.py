@@ -149,7 +149,7 @@ class TurnPlanner:
         history = tuple(one for one in chat.recent if one.id != turn.given.message)
         seen = chat.agent.seen.get(choice.name, 0)
         is_uncertain = turn.again and turn.given.delivered == "perhaps"
-        own = turn.given.message if is_uncertain else inf
+        end = turn.given.message if is_uncertain else inf  # behind it is what the try itself said
         return TurnRequest(
             chat_id=chat.id,
             prompt=turn.given.text,
@@ -168,7 +168,7 @@ class TurnPlanner:
             skill=chat.skill,
             instructions="\n\n".join(part for part in (chat.system_prompt, skill) if part),
             history=history,
-            missed=tuple(one for one in history if seen < one.id < own),
+            missed=tuple(one for one in history if seen < one.id < end),
             engine_state=chat.agent.memory.get(choice.name, ""),
             is_retry=turn.again,
             is_delivery_uncertain=is_uncertain,

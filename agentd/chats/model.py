@@ -33,7 +33,7 @@ ZERO_COST = Decimal(0)
 
 
 Delivery: TypeAlias = Literal["yes", "perhaps", "no"]
-"""Whether an engine has got a prompt whose turn was ended before its time."""
+"""How certain it is that an engine got a prompt whose turn was ended to be tried again."""
 
 
 class Prompt(Struct, frozen=True, omit_defaults=True, gc=False):

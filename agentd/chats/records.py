@@ -210,7 +210,7 @@ class TurnDeferred(Struct, frozen=True, tag="turn.deferred", omit_defaults=True)
     memory: str = ""
     """The same as in ``MessageAdded``."""
     delivered: Delivery = "yes"
-    """Whether the engine has got the prompt; ``no`` says nothing of its tries before."""
+    """``yes`` after a limit; ``no`` is said of this try alone, not of those before."""
 
 
 class TurnEnded(Struct, frozen=True, tag="turn.ended", omit_defaults=True):

@@ -266,27 +266,24 @@ class TurnRecorder:
         await self._chats.record(chat, by, QueueReleased(allowance, stays))
 
     async def defer_turn(
-        self, chat_id: int, wait: QueueWait, usage: TurnUsage = NO_TURN_USAGE
+        self,
+        chat_id: int,
+        wait: QueueWait,
+        usage: TurnUsage = NO_TURN_USAGE,
+        delivered: Delivery = "yes",
     ) -> None:
-        """End the running turn at a limit; its prompt waits as the first of the queue."""
+        """End the running turn, to be tried again; its prompt waits as the first of the queue."""
         chat = await self._chats.open(chat_id)
         if chat.agent.turn:
-            deferred = TurnDeferred(wait, usage.tokens, usage.cost, usage.memory)
+            deferred = TurnDeferred(wait, usage.tokens, usage.cost, usage.memory, delivered)
             await self._chats.record(chat, AGENT, deferred)
 
     async def resend_prompt(
         self, chat_id: int, usage: TurnUsage = NO_TURN_USAGE, *, delivered: Delivery = "perhaps"
     ) -> None:
-        """End the turn that agentd's own end cuts off; its prompt is the next of the queue.
-
-        ``delivered`` tells whether the engine got it.
-        """
-        chat = await self._chats.open(chat_id)
-        if chat.agent.turn:
-            wait = QueueWait(min(chat.updated_at, self._chats.clock.now()), RETRYING)
-            tokens, cost, memory = usage.tokens, usage.cost, usage.memory
-            deferred = TurnDeferred(wait, tokens, cost, memory, delivered)
-            await self._chats.record(chat, AGENT, deferred)
+        """Defer the turn that agentd's end cuts off, so that its prompt is sent again at once."""
+        at_once = min(self.get_summary(chat_id).updated_at, self._chats.clock.now())
+        await self.defer_turn(chat_id, QueueWait(at_once, RETRYING), usage, delivered)
 
     async def end_turn(
         self,

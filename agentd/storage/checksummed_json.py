@@ -46,7 +46,7 @@ def decode_checksummed(line: bytes) -> bytes:
 def _cut_checksum(line: bytes) -> bytes:
     """Return what precedes the checksum of a line; empty if that does not match.
 
-    A line can be a whole index of megabytes, whose copies would stay in the process' memory.
+    A line can be a whole index of megabytes, so it is copied only once here.
     """
     end = len(line) - line.endswith(b"\n") - CHECKSUM_SIZE
     body = line[: max(end, 0)]

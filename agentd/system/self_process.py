@@ -25,8 +25,8 @@ def _share_heap() -> None:
     """Let all threads allocate from one heap, before there are others. glibc only (``mallopt``).
 
     By default each thread has its own, whose end is never returned to the system: what a thread
-    needed once, such as to read an index of megabytes, would stay. Python's lock keeps threads from
-    waiting for each other here.
+    needed once, such as to read an index of megabytes, would stay. Under Python's lock threads
+    hardly wait for each other here: the rates of ``tests/benchmarks`` are the same.
     """
     libc = ctypes.CDLL(None)
     if hasattr(libc, "mallopt"):

@@ -351,7 +351,7 @@ async def test_what_does_not_end_in_time_is_interrupted_and_closed(layout):
 
 
 @pytest.mark.parametrize("retry", [True, False])
-async def test_a_prompt_that_no_engine_has_got_is_new_to_the_one_that_gets_it(
+async def test_a_prompt_that_no_engine_has_got_is_sent_like_a_new_one_if_it_is_sent_again(
     layout, monkeypatch, retry
 ):
     """The daemon is stopped while its work tree is made."""
